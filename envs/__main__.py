@@ -1,0 +1,49 @@
+"""``python -m envs``: look at what the simulator does. ``show FILE`` prints stored episodes inference by inference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envs.config import UserError
+from envs.runs import cli_errors, read_jsonl
+from envs.show import show_trajectory
+from envs.trajectory import Trajectory
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+
+
+@app.callback()
+def main() -> None:
+    """Look at what the simulator does."""
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="JSONL file of trajectories (data_gen, rl or eval write them)")],
+    number: Annotated[int, typer.Option("--number", "-n", help="which line of the file, from 1")] = 1,
+    find: Annotated[str, typer.Option(help="first episode whose id contains this text, instead of a line number")] = "",
+    whole: Annotated[bool, typer.Option(help="print every view whole instead of what is new in it")] = False,
+) -> None:
+    """Print an episode inference by inference: view, call, outcome, what the view leaves out.
+
+    Example: python -m envs show runs/demo/data/trajectories.jsonl -n 3
+    """
+    with cli_errors():
+        records = read_jsonl(file, model=Trajectory)
+        chosen = next((r for r in records if find in r.id), None) if find else None
+        if not find:
+            if not 1 <= number <= len(records):
+                raise UserError(
+                    f"{file}: there is no line {number}, it has {len(records)}: choose 1 to {len(records)} with --number"
+                )
+            chosen = records[number - 1]
+        if chosen is None:
+            raise UserError(f"{file}: no episode id contains {find!r}: run without --find to see the first, or use --number")
+        typer.echo(show_trajectory(chosen, whole=whole))
+
+
+if __name__ == "__main__":
+    app()

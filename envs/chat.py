@@ -1,0 +1,112 @@
+"""Messages <-> token ids, additively: ``render(a + b) == render(a) + render(b)``.
+
+ChatML is written here explicitly instead of through a model's Jinja template, because templates are not additive:
+SmolLM2's adds its default system prompt before every separately rendered message, Qwen's merges tool messages. The result
+is tested against the whole-conversation template of the model.
+
+A sampled assistant message keeps the exact ids the model produced; nothing is ever re-tokenised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+ChatRole = Literal["system", "user", "assistant"]
+START, END = "<|im_start|>", "<|im_end|>"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message. ``ids`` are the sampled token ids of an assistant turn, end-of-turn included when it was sampled."""
+
+    role: ChatRole
+    content: str
+    ids: tuple[int, ...] | None = None
+
+    def as_dict(self) -> dict[str, str]:
+        """The plain form that any chat endpoint takes."""
+        return {"role": self.role, "content": self.content}
+
+
+class ChatML:
+    """The ChatML writer and the one token counter of the project.
+
+    Args:
+        tokenizer: a Hugging Face tokenizer (or compatible) that has ``<|im_start|>`` and ``<|im_end|>`` as single tokens.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        start, end = (tokenizer.convert_tokens_to_ids(t) for t in (START, END))
+        if start is None or end is None or start == tokenizer.unk_token_id != None or start == end:  # noqa: E711
+            raise ValueError("the tokenizer has no <|im_start|>/<|im_end|> tokens: ChatML cannot be written with it")
+        self.start_id, self.end_id = int(start), int(end)
+        self._encode = lru_cache(maxsize=200_000)(self._encode_uncached)
+        self._host = lru_cache(maxsize=200_000)(self._host_uncached)
+        self.newline = self.encode("\n")
+        self.generation = (self.start_id, *self.encode("assistant\n"))
+
+    def _encode_uncached(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Token ids of plain text. Text that spells a special token is encoded as ordinary text, so nobody can forge a turn."""
+        return self._encode(text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of sampled ids, up to the end-of-turn token, special tokens left out."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def count(self, text: str) -> int:
+        """Tokens of plain text."""
+        return len(self.encode(text))
+
+    def turn_ids(self, text: str) -> tuple[int, ...]:
+        """The ids a model would have sampled for ``text``: the text and the end-of-turn token."""
+        return (*self.encode(text), self.end_id)
+
+    def _host_uncached(self, role: str, content: str) -> tuple[int, ...]:
+        return (self.start_id, *self.encode(f"{role}\n{content}"), self.end_id, *self.newline)
+
+    def message_ids(self, message: Message) -> tuple[int, ...]:
+        """Ids of one message, the line feed after its end-of-turn token included."""
+        if message.ids is None:
+            return self._host(message.role, message.content)
+        # A turn cut by the token cap is closed by the host; the line feed after a turn is an environment token.
+        end = () if message.ids[-1:] == (self.end_id,) else (self.end_id,)
+        return (*self.generation, *message.ids, *end, *self.newline)
+
+    def render(self, messages: Sequence[Message], generation: bool = True) -> list[int]:
+        """Ids of a conversation, with the opening of an assistant turn at the end if ``generation``."""
+        out: list[int] = []
+        for message in messages:
+            out += self.message_ids(message)
+        return out + list(self.generation) if generation else out
+
+    def pages(self, text: str, size: int) -> list[str]:
+        """Split text into pages of at most ``size`` tokens whose concatenation is exactly the text (at least one page)."""
+        ids = self.encode(text)
+        if len(ids) <= size:
+            return [text]
+        encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
+        starts = [a for a, _ in encoded["offset_mapping"]]
+        cuts = [0]
+        for i in range(size, len(starts), size):
+            if starts[i] > cuts[-1]:  # several byte tokens of one character share its offset: never cut inside it
+                cuts.append(starts[i])
+        return [text[a:b] for a, b in zip(cuts, [*cuts[1:], len(text)], strict=True)]
+
+    def clip(self, text: str, size: int) -> str:
+        """The first ``size`` tokens of text, as text."""
+        return self.pages(text, size)[0]
+
+
+@lru_cache(maxsize=8)
+def get_chat(name: str = "smollm2") -> ChatML:
+    """The chat writer of a named model (see ``envs.policies.smollm2.load_tokenizer``)."""
+    from envs.policies.smollm2 import load_tokenizer
+
+    return ChatML(load_tokenizer(name))

@@ -1,0 +1,38 @@
+"""Controlled omissions: what an injection does to the state of a probe's base. The index is never damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from envs.log import Log
+from envs.state import Note, State, after_rewrite
+from envs.tasks.base import Injection
+
+
+def inject(log: Log, state: State, injection: Injection) -> State:
+    """The damaged state: briefs replaced, notes set to another value or gone; then a rewrite, as after any change of the view.
+
+    The caller freezes the header. Raises ValueError when the injection names a fold or boundary that does not stand.
+    """
+    windows = dict(state.windows)
+    todo = dict(injection.brief)
+    for name, window in windows.items():
+        folds = tuple(replace(f, brief=todo.pop(f.id)) if f.id in todo else f for f in window.folds)
+        bounds = tuple(replace(b, summary=todo.pop(b.id)) if b.id in todo else b for b in window.boundaries)
+        windows[name] = replace(window, folds=folds, boundaries=bounds)
+    if todo:
+        raise ValueError(f"the injection names {', '.join(todo)}, which do not stand in the prefix")
+    notes = list(state.notes)
+    for key, entry in injection.note.items():
+        place = next((i for i, n in enumerate(notes) if n.key == key), None)
+        if entry is None:
+            if place is not None:
+                notes.pop(place)
+            continue
+        value, source = entry
+        note = Note(key, value, (source,), from_user=log.main(source).role == "user")
+        if place is None:
+            notes.append(note)
+        else:
+            notes[place] = note
+    return after_rewrite(log, replace(state, windows=windows, notes=tuple(notes)), None)

@@ -1,0 +1,1 @@
+"""What chooses the next message: the expert, scripted policies and language models. None of them sees the log or the ledger."""

@@ -1,0 +1,333 @@
+"""The expert: a function of the view, not of the future.
+
+It manages when the text declares a stage finished or fill passes 70 %. It keeps, in order, the user's constraints, what the text
+declared important, then decisions and identifiers as far as a brief may hold them, always with a reference to the raw result.
+It reads back when what is asked is not in view, or when a later change is on record without its values; it mends a note that the
+evidence contradicts; what no readable event holds, it answers ``unknown``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envs.chat import ChatML
+from envs.policies.base import Sampled, View
+from envs.policies.reading import (
+    Block,
+    Request,
+    Seen,
+    Stated,
+    brief_facts,
+    brief_text,
+    pairs,
+    read_request,
+    read_view,
+    result_facts,
+    spec_of,
+    user_fact,
+)
+from envs.profiles import get_profile
+from envs.tasks.engine import FamilySpec
+
+MIN_COVERED = 84
+"""Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
+POINTER = re.compile(r"([A-Za-z]+) (e\d+(?:,e\d+)*)(?:: (.*))?$")
+"""One entry of a summary: ``desks e3,e8: total 9500``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value of a key with the event that states it."""
+
+    value: str
+    event: int
+
+
+class Mind:
+    """One view as the expert understands it."""
+
+    def __init__(self, view: View, chat: ChatML, budget: int) -> None:
+        self.view, self.chat, self.budget = view, chat, budget
+        self.seen: Seen = read_view(view.messages)
+        self.spec: FamilySpec = spec_of(view.messages)
+        self.question: Block = self.seen.question
+        self.request: Request = read_request(self.spec, self.question.text)
+        self.briefs: list[tuple[Block, Stated]] = [(b, s) for b in self.seen.of("fold") if (s := brief_facts(self.spec, b.text))]
+        self.results: list[tuple[Block, Stated]] = [
+            (b, s) for b in [*self.seen.of("result"), *self.seen.reads()] if (s := result_facts(self.spec, b.text))
+        ]
+
+        self.summary: dict[str, tuple[list[int], dict[str, str]]] = {}
+        for block in self.seen.of("boundary"):
+            for entry in block.text.split("; "):
+                if m := POINTER.match(entry):
+                    self.summary[m[1]] = ([int(e[1:]) for e in m[2].split(",")], pairs(self.spec, m[3] or ""))
+
+    # ---- what is known ------------------------------------------------------------------------------------------------------
+
+    def known(self, entity: str, attr: str) -> Known | None:
+        """The newest value of a record's field that stands in view."""
+        found = []
+        note = self.seen.notes.get(self.spec.key(entity, attr))
+        if note:
+            found.append(Known(note.value, note.source))
+        for block, stated in [*self.briefs, *self.results]:
+            if stated.entity == entity and attr in stated.fields:
+                found.append(Known(stated.fields[attr], block.last))
+        events, fields = self.summary.get(entity, ([], {}))
+        if attr in fields:
+            found.append(Known(fields[attr], max(events)))
+        return max(found, key=lambda k: k.event, default=None)
+
+    def constraint(self) -> Known | None:
+        """The newest value of the user's constraint in view."""
+        found = [Known(v, b.first) for b in self.seen.of("user") if (v := user_fact(self.spec, b.text))]
+        for block in self.seen.reads():
+            for piece in re.split(r"\n?\[e\d+ user\] ", block.text):
+                if value := user_fact(self.spec, piece):
+                    found.append(Known(value, block.first))
+        note = self.seen.notes.get(self.spec.user_fact.key)
+        if note:
+            found.append(Known(note.value, note.source))
+        return max(found, key=lambda k: k.event, default=None)
+
+    def was_read(self, event: int) -> bool:
+        return any(b.first <= event <= b.last for b in self.seen.of("read") if b.place > self.question.place)
+
+    def open_changes(self, entity: str, after: int) -> list[int]:
+        """Changes of the record on file after ``after`` whose brief gives no values: references to read, newest first."""
+        refs = [
+            (b.keep or (b.last,))[-1] for b, s in self.briefs if s.entity == entity and s.changed and not s.fields and b.last > after
+        ]  # fmt: skip
+        return [r for r in sorted(refs, reverse=True) if not self.was_read(r)]
+
+    def places(self, entity: str) -> list[int]:
+        """References that may hold the record, newest first, those already in view left out."""
+        refs = [(b.keep or (b.last,))[-1] for b, s in self.briefs if s.entity == entity and not (s.changed and s.fields)]
+        refs += self.summary.get(entity, ([], {}))[0]
+        for block in self.seen.of("cleared"):
+            call = next((o.text for o in reversed(self.seen.own) if o.place < block.place and f"={entity}" in o.text), "")
+            if call:
+                refs.append(block.first)
+        visible = {b.first for b, _ in self.results}
+        return [r for r in sorted(set(refs), reverse=True) if r not in visible and not self.was_read(r)]
+
+    # ---- what to do ---------------------------------------------------------------------------------------------------------
+
+    def act(self) -> str:
+        if self.seen.managed and (line := self.manage()):
+            return line
+        if self.request.call and not self.called():
+            return self.request.call
+        if self.seen.managed and self.request.close and (line := self.close_stage()):
+            return line
+        return self.reply()
+
+    def called(self) -> bool:
+        since = self.question
+        if any(b.place > since.place and b.kind in ("result", "cleared") for b in self.seen.blocks):
+            return True
+        return any(b.kind == "fold" and b.first > since.first for b in self.seen.blocks)
+
+    def refused(self) -> bool:
+        """Two refusals since the question: upkeep is given up for this Run instead of trying on."""
+        return sum(b.kind == "reject" and b.place >= self.question.place for b in self.seen.blocks) > 1
+
+    def reply(self) -> str:
+        request = self.request
+        values: dict[str, str] = {}
+        cap = self.constraint() if request.constraint or request.compare else None
+        if (request.constraint or request.compare) and cap is None and (line := self.look_for(self.spec.user_fact.noun)):
+            return line
+        if request.constraint:
+            values[self.spec.user_fact.key] = cap.value if cap else "unknown"
+        if request.asked:
+            known = self.known(request.entity, request.asked)
+            if self.seen.managed and (line := self.check(request.entity, request.asked, known)):
+                return line
+            if known and (line := self.mend(request.entity, request.asked, known)):
+                return line
+            value = known.value if known else "unknown"
+            if request.compare:
+                amount, limit = (int(x.value) if x else None for x in (known, cap))
+                values["over"] = "unknown" if amount is None or limit is None else ("yes" if amount > limit else "no")
+                values["gap"] = "unknown" if amount is None or limit is None else str(abs(amount - limit))
+            else:
+                values[request.asked] = value
+        return "; ".join(f"{s}={values.get(s, 'unknown')}" for s in request.slots)
+
+    def check(self, entity: str, attr: str, known: Known | None) -> str:
+        """The read-back that the question needs, or nothing."""
+        if known:
+            stale = self.open_changes(entity, known.event)
+            return f"read e{stale[0]}" if stale else ""
+        for block in self.seen.reads():
+            if block.place > self.question.place and block.page < block.pages and entity in block.text:
+                return f"read e{block.first} p{block.page + 1}"
+        places = self.open_changes(entity, 0) or self.places(entity)
+        if places:
+            return f"read e{places[0]}"
+        in_view = any(s.entity == entity and not s.changed for _, s in self.results)
+        return "" if in_view else self.look_for(entity)
+
+    def look_for(self, words: str) -> str:
+        """Search once for what no brief points at, then read the hits, newest first; nothing when nothing is out of view."""
+        if not self.seen.managed or not self.seen.of("boundary"):
+            return ""
+        searched = any(o.text.startswith("find ") and o.place > self.question.place for o in self.seen.own)
+        if not searched:
+            return f"find {words}"
+        shown = {b.first for b in self.seen.of("result", "user")}
+        hits = [b.first for b in self.seen.of("hit") if b.place > self.question.place and b.first not in shown]
+        left = [h for h in sorted(hits, reverse=True) if not self.was_read(h)]
+        return f"read e{left[0]}" if left else ""
+
+    def mend(self, entity: str, attr: str, known: Known) -> str:
+        """A note that the evidence contradicts is set right before the answer; what a brief lost and the user wants kept is noted."""
+        key = self.spec.key(entity, attr)
+        note = self.seen.notes.get(key)
+        if not self.seen.managed or self.refused():
+            return ""
+        wrong = note and note.value != known.value and known.event > note.source
+        kept = note or any(s.entity == entity and attr in s.fields for _, s in self.briefs)
+        lost = attr in self.request.keep and not self.request.call and not kept and self.was_read(known.event)
+        return f"note {key}={known.value} @e{known.event}" if wrong or lost else ""
+
+    # ---- upkeep -------------------------------------------------------------------------------------------------------------
+
+    def unfolded(self, current: bool) -> list[tuple[Block, Stated, str]]:
+        """Results in view of the current Run, or of the finished ones, each with the call before it."""
+        found = []
+        for block, stated in self.results:
+            if block.kind != "result" or (block.place > self.question.place) != current:
+                continue
+            call = next((o.text for o in reversed(self.seen.own) if o.place < block.place), "")
+            found.append((block, stated, call))
+        return found
+
+    def covered(self, block: Block, call: str) -> int:
+        return self.chat.count(call) + self.chat.count(block.text)
+
+    def constraint_note(self) -> list[str]:
+        """The user's constraint as a note line, unless it is noted."""
+        key = self.spec.user_fact.key
+        told = self.constraint()
+        note = self.seen.notes.get(key)
+        if not told or (note and note.value == told.value):
+            return []
+        return [f"note {key}={told.value} @e{told.event}"]
+
+    def fold_lines(self, block: Block, stated: Stated, call: str, keep: list[str], room: int) -> list[str]:
+        """Notes of what was declared important or was noted before, and the fold of one exchange."""
+        noted: dict[str, str] = {}
+        for attr, value in stated.fields.items():
+            held = self.seen.notes.get(self.spec.key(stated.entity, attr))
+            if (held and held.value != value and held.source < block.first) or (
+                attr in keep and not held and len(self.seen.notes) < 6
+            ):
+                noted[attr] = value
+        notes = [f"note {self.spec.key(stated.entity, a)}={v} @e{block.first}" for a, v in noted.items()]
+        order = [a.name for a in self.spec.attrs if a.name in stated.fields and (stated.changed or a.name not in noted)]
+        order.sort(key=lambda a: a not in keep)
+        most = int(0.25 * self.covered(block, call))
+        kept = dict[str, str]()
+        for attr in order[: 2 if stated.changed else 3]:
+            more = {**kept, attr: stated.fields[attr]}
+            text = brief_text(self.spec, stated.entity, stated.source, more, stated.changed)
+            lines = "\n".join([*notes, f"fold e{block.first - 1}-e{block.first} {text} @e{block.first}"])
+            if self.chat.count(text) <= most and self.chat.count(lines) <= room:
+                kept = more
+        if stated.changed and len(kept) < len(order):
+            kept = {}  # a change is listed whole or not at all: a brief without values says that it must be read
+        text = brief_text(self.spec, stated.entity, stated.source, kept, stated.changed)
+        return [*notes, f"fold e{block.first - 1}-e{block.first} {text} @e{block.first}"]
+
+    def close_stage(self) -> str:
+        """Fold the finished stage of this Run."""
+        if self.refused():
+            return ""
+        for block, stated, call in self.unfolded(current=True):
+            if self.covered(block, call) >= MIN_COVERED:
+                lines = self.fold_lines(block, stated, call, self.request.keep, room=78)
+                return "\n".join(self.constraint_note() + lines if len(self.seen.notes) < 7 else lines)
+        return ""
+
+    def manage(self) -> str:
+        """Past 70 % fill: fold finished exchanges still in full, else compress the finished Runs."""
+        if self.view.tokens < 0.7 * self.budget or self.refused():
+            return ""
+        for block, stated, call in self.unfolded(current=False):
+            if self.covered(block, call) >= MIN_COVERED:
+                keep = self.kept_of(block)
+                return "\n".join(self.fold_lines(block, stated, call, keep, room=88))
+        return self.compress()
+
+    def kept_of(self, block: Block) -> list[str]:
+        users = [b for b in self.seen.of("user") if b.place <= block.place]
+        return read_request(self.spec, users[-1].text).keep if users else []
+
+    def compress(self) -> str:
+        """Everything before the current Run becomes pointers: which record stands in which events."""
+        upto = self.question.first - 1
+        before = [b for b in self.seen.blocks if b.place <= self.question.place and b is not self.question]
+        if sum(b.kind == "user" for b in before) < 3:
+            return ""
+        pointers = {name: list(events) for name, (events, _) in self.summary.items()}
+        for block, stated in [*self.briefs, *self.results]:
+            if block.kind in ("fold", "result") and block.last <= upto:
+                pointers.setdefault(stated.entity, []).append((block.keep or (block.last,))[-1])
+        for block in self.seen.of("cleared"):
+            call = next((o.text for o in reversed(self.seen.own) if o.place < block.place), "")
+            if m := re.search(r"=(\w+)", call):
+                pointers.setdefault(m[1], []).append(block.first)
+        notes = self.constraint_note()
+        facts: dict[str, dict[str, str]] = {name: {} for name in pointers}
+
+        def turn() -> str:
+            entries = []
+            for name, events in pointers.items():
+                body = ", ".join(f"{self.spec.attr(a).noun} {v}" for a, v in facts[name].items())
+                entries.append(f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f": {body}" if body else ""))
+            return "\n".join([*notes, f"compress e{upto} {'; '.join(entries)}"])
+
+        while self.chat.count(turn()) > 92 and len(pointers) > 1:
+            del pointers[next(iter(pointers))]
+        # As many values as the turn holds, newest record first: one field of each, then a second.
+        for _ in range(2):
+            for name in reversed(pointers):
+                attr, value = self.unkept(name, facts[name])
+                if attr:
+                    facts[name][attr] = value
+                    if self.chat.count(turn()) > 84:
+                        del facts[name][attr]
+        return turn() if pointers else ""
+
+    def unkept(self, entity: str, kept: dict[str, str]) -> tuple[str, str]:
+        """The first field of a record whose value is certain, not noted, and not in the summary yet."""
+        for attr in self.spec.attrs:
+            if attr.name in kept or self.spec.key(entity, attr.name) in self.seen.notes:
+                continue
+            known = self.known(entity, attr.name)
+            if known and not self.open_changes(entity, known.event):
+                return attr.name, known.value
+        return "", ""
+
+
+class Expert:
+    """The scripted expert as a policy of ``envs.episode.play``."""
+
+    name = "expert"
+
+    def __init__(self, chat: ChatML, budget: int | None = None) -> None:
+        self.chat = chat
+        self.budget = budget or get_profile("core@1").view_budget
+
+    def text(self, view: View) -> str:
+        """The expert's turn for one view."""
+        return Mind(view, self.chat, self.budget).act()
+
+    def act(self, views: Sequence[View]) -> list[Sampled]:
+        texts = [self.text(v) for v in views]
+        return [Sampled(self.chat.turn_ids(t), t) for t in texts]

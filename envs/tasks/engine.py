@@ -1,0 +1,336 @@
+"""What the record-keeping families share: stages over records that business tools hold, values that change, later questions.
+
+A family file says its words (``FamilySpec``); this module draws sessions from them. Futures are drawn independently of what any
+policy keeps: about 70 % of later questions ask what the text declared important, the rest a detail.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from envs.tasks.base import Fact, Session, Slot, ToolSpec, Turn, content_hash
+from envs.tasks.surface import Attr, accepted, draw
+
+CLOSES = ("Then close this stage.", "That closes the stage.", "This stage ends here.", "Close the stage after that.")
+KEEPS = ("Keep the {noun} at hand.", "Note the {noun} for later.", "We will need the {noun} again.")
+TELLS = ("Tell me the {noun}.", "Give me the {noun}.", "What is the {noun}?")
+ASKS = (
+    "What is the {noun} for {entity}?",
+    "Give me the {noun} for {entity} once more.",
+    "I need the {noun} for {entity}.",
+    "Back to {entity}: what is the {noun}?",
+    "Which {noun} do we have for {entity}?",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UserFact:
+    """A constraint that the user states and may change."""
+
+    key: str
+    kind: str
+    noun: str
+    says: tuple[str, ...]
+    changes: tuple[str, ...]
+    asks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A derived question: is an amount of a record over the user's cap, and by how much apart are they."""
+
+    attr: str
+    asks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FamilySpec:
+    """The words of one family."""
+
+    name: str
+    entities: tuple[str, ...]
+    entity_phrase: str
+    lookup: ToolSpec
+    change: ToolSpec
+    attrs: tuple[Attr, ...]
+    sources: tuple[str, ...]
+    heads: tuple[str, ...]
+    change_heads: tuple[str, ...]
+    work: tuple[str, ...]
+    changes: tuple[str, ...]
+    brief: str
+    change_brief: str
+    fillers: tuple[str, ...]
+    user_fact: UserFact
+    compare: Compare | None = None
+
+    def phrase(self, entity: str) -> str:
+        return self.entity_phrase.format(e=entity)
+
+    def attr(self, name: str) -> Attr:
+        return next(a for a in self.attrs if a.name == name)
+
+    def key(self, entity: str, attr: str) -> str:
+        return f"{entity.lower()}.{attr}"
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """Difficulty of a session. Token lengths follow from ``fillers`` and the number of stages."""
+
+    turns: tuple[int, int] = (2, 12)
+    fillers: tuple[int, int] = (2, 24)
+    attrs: tuple[int, int] = (4, 6)
+    close: float = 0.8
+    """Share of sessions in which the text declares its stages finished."""
+    keep: float = 0.7
+    change: float = 0.2
+    ask: float = 0.3
+    constraint: float = 0.15
+
+    def validate(self) -> None:
+        """Raises ValueError naming the knob."""
+        for name in ("turns", "fillers", "attrs"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high:
+                raise ValueError(f"knob {name}: {low}..{high} must be a rising range above 0")
+        for name in ("close", "keep", "change", "ask", "constraint"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"knob {name}: {getattr(self, name)} must be a share between 0 and 1")
+
+
+@dataclass
+class Builder:
+    """Draws one session turn by turn. ``future`` feeds the later questions, so that a prefix can be given another future."""
+
+    spec: FamilySpec
+    seed: int
+    knobs: Knobs = field(default_factory=Knobs)
+    future_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        self.knobs.validate()
+        self.rng = random.Random(f"{self.spec.name}/{self.seed}")
+        self.turns: list[Turn] = []
+        self.facts: list[Fact] = []
+        self.responses: dict[str, str] = {}
+        self.records: dict[str, dict[str, str]] = {}
+        self.source: dict[str, str] = {}
+        self.kept: list[tuple[str, str]] = []
+        self.answered: set[tuple[str, str]] = set()
+        self.old: dict[str, list[str]] = {}
+        self.caps: list[str] = []
+        self.free = self.rng.sample(self.spec.entities, len(self.spec.entities))
+        self.closes = self.rng.random() < self.knobs.close
+        self.n_fillers = self.rng.randint(*self.knobs.fillers)
+
+    # ---- texts ----------------------------------------------------------------------------------------------------------
+
+    def _result(self, head: str, stated: dict[str, str]) -> str:
+        sentences = [self.rng.choice(self.spec.attr(a).says).format(v=v) for a, v in stated.items()]
+        filler = [self.rng.choice(self.spec.fillers) for _ in range(max(1, self.n_fillers))]
+        body = sentences + filler
+        self.rng.shuffle(body)
+        return " ".join([head, *body])
+
+    def _state(self, entity: str, stated: dict[str, str], where: str) -> None:
+        for attr, value in stated.items():
+            key = self.spec.key(entity, attr)
+            earlier = self.old.setdefault(key, [])
+            self.facts.append(Fact(key=key, value=value, where=where, version=len(earlier) + 1))
+            earlier.append(value)
+
+    def slot(self, entity: str, attr: str, source: Literal["kept", "detail", "fresh"]) -> Slot:
+        spec = self.spec.attr(attr)
+        key = self.spec.key(entity, attr)
+        value = self.records[entity].get(attr)
+        if value is None:
+            return Slot(name=attr, accept=("unknown",), key=key, never=True, kind=spec.kind, source="detail")
+        stale = tuple(v for v in self.old.get(key, ())[:-1] if v != value)
+        return Slot(name=attr, accept=accepted(spec.kind, value), key=key, stale=stale, kind=spec.kind, source=source)
+
+    # ---- turns ----------------------------------------------------------------------------------------------------------
+
+    def work(self, ask: str | None = None, close: bool | None = None, constraint: bool = False) -> str:
+        """A stage: look up a new record, tell one of its fields. Returns the entity."""
+        spec, rng = self.spec, self.rng
+        entity = self.free.pop()
+        names = rng.sample([a.name for a in spec.attrs], rng.randint(*self.knobs.attrs))
+        record = {n: draw(spec.attr(n).kind, rng) for n in names}
+        self.records[entity] = dict(record)
+        source = self.source[entity] = rng.choice(spec.sources)
+        qty = str(rng.randrange(3, 90))
+        args = [entity, qty][: len(spec.lookup.args)]
+        call = " ".join([spec.lookup.name, *(f"{n}={v}" for n, v in zip(spec.lookup.args, args, strict=True))])
+        head = rng.choice(spec.heads).format(source=source, entity=spec.phrase(entity), qty=qty)
+        self.responses[call] = self._result(head, record)
+        self._state(entity, record, f"call:{call}")
+        ask = ask or rng.choice(names)
+        lines = [rng.choice(spec.work).format(entity=spec.phrase(entity), qty=qty)]
+        if constraint and not self.caps:
+            lines.append(self.state_cap())
+        if rng.random() < self.knobs.keep:
+            important = rng.choice([n for n in names if n != ask])
+            self.kept.append((entity, important))
+            lines.append(rng.choice(KEEPS).format(noun=spec.attr(important).noun))
+        lines.append(rng.choice(TELLS).format(noun=spec.attr(ask).noun))
+        if self.closes if close is None else close:
+            lines.append(rng.choice(CLOSES))
+        self.answered.add((entity, ask))
+        self._add(lines, (self.slot(entity, ask, "fresh"),), (call,))
+        return entity
+
+    def revise(self, entity: str, attrs: list[str] | None = None, ask: str | None = None, close: bool | None = None) -> list[str]:
+        """A stage that changes two fields of a record. Returns the changed fields."""
+        spec, rng = self.spec, self.rng
+        call = f"{spec.change.name} {spec.change.args[0]}={entity}"
+        changed = attrs or rng.sample(sorted(self.records[entity]), 2)
+        new = {a: self._other(spec.attr(a).kind, self.records[entity][a]) for a in changed}
+        self.records[entity].update(new)
+        head = rng.choice(spec.change_heads).format(source=self.source[entity], entity=spec.phrase(entity))
+        self.responses[call] = self._result(head, new)
+        self._state(entity, new, f"call:{call}")
+        ask = ask or rng.choice(changed)
+        self.answered.add((entity, ask))
+        lines = [rng.choice(spec.changes).format(entity=spec.phrase(entity)), rng.choice(TELLS).format(noun=spec.attr(ask).noun)]
+        if self.closes if close is None else close:
+            lines.append(rng.choice(CLOSES))
+        self._add(lines, (self.slot(entity, ask, "fresh"),), (call,))
+        return changed
+
+    def _other(self, kind: str, value: str) -> str:
+        while (new := draw(kind, self.rng)) == value:
+            pass
+        return new
+
+    def state_cap(self) -> str:
+        """A sentence that states the user's constraint, or changes it; the fact belongs to the turn being written."""
+        fact, rng = self.spec.user_fact, self.rng
+        value = draw(fact.kind, rng) if not self.caps else self._other(fact.kind, self.caps[-1])
+        sentence = rng.choice(fact.changes if self.caps else fact.says).format(v=value)
+        self.caps.append(value)
+        version = len(self.caps)
+        where = f"turn:{len(self.turns)}"
+        self.facts.append(Fact(key=fact.key, value=value, where=where, version=version, source="user", kind="constraint"))
+        return sentence
+
+    def cap_slot(self) -> Slot:
+        fact = self.spec.user_fact
+        stale = tuple(v for v in self.caps[:-1] if v != self.caps[-1])
+        return Slot(
+            name=fact.key, accept=accepted(fact.kind, self.caps[-1]), key=fact.key, stale=stale, constraint=True, kind=fact.kind,
+            source="kept",
+        )  # fmt: skip
+
+    def change_cap(self, also: str) -> None:
+        """A turn that changes the user's constraint and asks a field of a record."""
+        sentence = self.state_cap()
+        entity, attr = self._subject(also)
+        self._ask_line([sentence], entity, attr)
+
+    def ask(self, entity: str, attr: str, keep: bool = False) -> None:
+        """A later question; with ``keep`` the user adds that the value will be needed again."""
+        self._ask_line([], entity, attr, keep)
+
+    def _ask_line(self, lines: list[str], entity: str, attr: str, keep: bool = False) -> None:
+        noun = self.spec.attr(attr).noun
+        source: Literal["kept", "detail"] = "kept" if (entity, attr) in self.kept else "detail"
+        lines = [*lines, self.rng.choice(ASKS).format(noun=noun, entity=self.spec.phrase(entity))]
+        if keep:
+            lines.append(self.rng.choice(KEEPS).format(noun=noun))
+        self._add(lines, (self.slot(entity, attr, source),), ())
+
+    def ask_cap(self) -> None:
+        self._add([self.rng.choice(self.spec.user_fact.asks)], (self.cap_slot(),), ())
+
+    def ask_compare(self, entity: str) -> None:
+        """Is the record's amount over the cap, and what lies between them."""
+        compare = self.spec.compare
+        assert compare is not None
+        amount, cap = int(self.records[entity][compare.attr]), int(self.caps[-1])
+        key = self.spec.key(entity, compare.attr)
+        slots = (
+            Slot(
+                name="over",
+                accept=("yes" if amount > cap else "no",),
+                key=self.spec.user_fact.key,
+                constraint=True,
+                source="derived",
+            ),
+            Slot(name="gap", accept=(str(abs(amount - cap)),), key=key, constraint=True, source="derived"),
+        )
+        text = self.rng.choice(compare.asks).format(entity=self.spec.phrase(entity))
+        self._add([text], slots, (), question="derived")
+
+    def _add(self, lines: list[str], slots: tuple[Slot, ...], calls: tuple[str, ...], question: str = "single") -> None:
+        answer = "Answer: " + " ".join(f"{s.name}=?" for s in slots)
+        self.turns.append(Turn(text=" ".join([*lines, answer]), slots=slots, calls=calls, question=question))
+
+    def _subject(self, which: str) -> tuple[str, str]:
+        """A record and field for a later question: what was declared important (70 %) or a detail."""
+        kept = [(e, a) for e, a in self.kept if a in self.records[e]]
+        detail = [
+            (e, a) for e, r in self.records.items() for a in sorted(r) if (e, a) not in kept and (e, a) not in self.answered
+        ]
+        pool = kept if kept and (which == "kept" or not detail) else detail or kept
+        pool = pool or [(e, a) for e, r in self.records.items() for a in sorted(r)]
+        return self.rng.choice(pool)
+
+    # ---- whole sessions -------------------------------------------------------------------------------------------------
+
+    def session(self) -> Session:
+        """A session of ``knobs.turns`` turns: stages, changes and later questions."""
+        rng, knobs = self.rng, self.knobs
+        n = rng.randint(*knobs.turns)
+        with_cap = rng.random() < 0.6
+        split = max(1, (n + 1) // 2)
+        self.work(constraint=with_cap)
+        while len(self.turns) < n:
+            if len(self.turns) == split and self.future_seed is not None:
+                # Another future for the same prefix: everything after this point is drawn anew.
+                rng = self.rng = random.Random(f"{self.spec.name}/{self.seed}/future/{self.future_seed}")
+            self._next(rng, last=len(self.turns) == n - 1)
+        return self.finish({"split_turn": split})
+
+    def _next(self, rng: random.Random, last: bool) -> None:
+        knobs, draw_ = self.knobs, rng.random()
+        revisable = [
+            e for e, r in self.records.items() if f"{self.spec.change.name} {self.spec.change.args[0]}={e}" not in self.responses
+        ]
+        if self.caps and draw_ < knobs.constraint:
+            self.change_cap("kept") if len(self.caps) < 3 and not last else self._ask_constraint(rng)
+        elif draw_ < knobs.constraint + knobs.ask or last or not self.free:
+            roll = rng.random()
+            if self.caps and (roll < 0.25 or last and len(self.caps) > 1):
+                self._ask_constraint(rng)
+            elif roll > 0.9:
+                self._ask_never(rng)
+            else:
+                self.ask(*self._subject("kept" if rng.random() < 0.7 else "detail"))
+        elif draw_ < knobs.constraint + knobs.ask + knobs.change and revisable:
+            self.revise(rng.choice(revisable))
+        else:
+            self.work()
+
+    def _ask_constraint(self, rng: random.Random) -> None:
+        compare = self.spec.compare
+        able = [e for e, r in self.records.items() if compare and compare.attr in r]
+        if able and rng.random() < 0.5:
+            self.ask_compare(rng.choice(able))
+        else:
+            self.ask_cap()
+
+    def _ask_never(self, rng: random.Random) -> None:
+        entity = rng.choice(list(self.records))
+        absent = [a.name for a in self.spec.attrs if a.name not in self.records[entity]]
+        self.ask(entity, rng.choice(absent)) if absent else self.ask(*self._subject("kept"))
+
+    def finish(self, knobs: dict[str, Any]) -> Session:
+        """The session as frozen data; its id is a content hash."""
+        session = Session(
+            id="", family=self.spec.name, seed=self.seed, tools=(self.spec.lookup, self.spec.change), responses=self.responses,
+            turns=tuple(self.turns), facts=tuple(self.facts), tags=tuple(sorted({t.question for t in self.turns})), knobs=knobs,
+        )  # fmt: skip
+        return session.model_copy(update={"id": f"{self.spec.name}-{content_hash(session, 10)}"})

@@ -1,0 +1,57 @@
+"""Customer support: orders looked up, amended, policy text again and again, an address that changes. A train and validation family."""
+
+from __future__ import annotations
+
+from envs.tasks.base import Session, ToolSpec
+from envs.tasks.engine import Builder, FamilySpec, Knobs, UserFact
+from envs.tasks.surface import Attr
+
+SPEC = FamilySpec(
+    name="support",
+    entities=(
+        "kettle", "toaster", "backpack", "headset", "keyboard", "blender", "tent", "jacket", "camera", "drill", "mixer", "router",
+        "helmet", "scooter", "heater", "speaker",
+    ),  # fmt: skip
+    entity_phrase="the {e}",
+    lookup=ToolSpec(name="order", args=("item",), missing="No order for that item."),
+    change=ToolSpec(name="amend", args=("item",), missing="No order to amend for that item."),
+    attrs=(
+        Attr("paid", "amount", "amount paid", ("The customer paid {v}.", "Amount paid: {v}.", "We received {v} for it.")),
+        Attr("refund", "amount", "refund", ("The refund comes to {v}.", "A refund of {v} is possible.", "Refund {v}.")),
+        Attr("tracking", "code", "tracking number", ("Tracking number {v}.", "The parcel travels as {v}.", "It is tracked as {v}.")),
+        Attr("case", "code", "case number", ("Case number {v}.", "The case is filed as {v}.", "See case {v}.")),
+        Attr("arrival", "date", "arrival date", ("It arrives on {v}.", "Arrival on {v}.", "The arrival date is {v}.")),
+        Attr("agent", "person", "agent", ("The agent is {v}.", "{v} handles it.", "Handled by agent {v}.")),
+        Attr("pickup", "clock", "pickup time", ("Pickup at {v}.", "The courier comes at {v}.", "The pickup time is {v}.")),
+    ),
+    sources=(
+        "Order desk", "Web shop", "Service centre", "Returns desk", "Warehouse East", "Warehouse West", "Parcel office",
+        "Store online", "Help line", "Claims desk",
+    ),  # fmt: skip
+    heads=("{source} on the order of {entity}.", "Order of {entity}, from {source}.", "{source}: order of {entity} found."),
+    change_heads=("{source} amended the order of {entity}.", "Amended order of {entity}, from {source}.", "{source}: order of {entity} amended."),
+    work=("Look up the order of {entity}.", "Find my order of {entity}.", "Please check the order of {entity}."),
+    changes=("Have the order of {entity} amended.", "Please amend the order of {entity}.", "Change the order of {entity} as agreed."),
+    brief="{source} order of {entity}",
+    change_brief="{entity} order amended",
+    fillers=(
+        "Returns are free within fourteen days.", "Refunds go to the card that was used.", "Opened software cannot be returned.",
+        "Please keep the receipt for the warranty.", "The warranty covers two years of normal use.",
+        "Wear and tear is not covered.", "Parcels are left with a neighbour if nobody is at home.",
+        "Our shops take returns as well.", "A return label can be printed at home.", "Gift cards cannot be paid out.",
+        "Damaged parcels should be refused at the door.", "Reviews are checked before they are published.",
+        "The help line is open on working days.", "Batteries must be returned apart.", "Repairs take about two weeks.",
+        "Delivery to islands takes longer.", "Personal data is deleted after three years.", "Prices include tax.",
+    ),  # fmt: skip
+    user_fact=UserFact(
+        "address", "address", "delivery address",
+        says=("My address is {v}.", "Deliver to {v}, please.", "I live at {v}."),
+        changes=("I have moved: my address is now {v}.", "From now on deliver to {v}.", "My new address is {v}."),
+        asks=("Which delivery address holds now?", "What is my delivery address at present?", "Where do you deliver to now?"),
+    ),
+)  # fmt: skip
+
+
+def generate(seed: int, knobs: Knobs | None = None, future_seed: int | None = None) -> Session:
+    """One session. ``future_seed`` redraws the second half of the session and keeps the first."""
+    return Builder(SPEC, seed, knobs or Knobs(), future_seed).session()

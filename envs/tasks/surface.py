@@ -1,0 +1,100 @@
+"""Surfaces: typed values and the templates that state them. A template can be written and read back, which is what lets the expert
+be a function of the view: it reads the same sentences that everybody reads.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+FIRST = (
+    "Eva", "Tom", "Lin", "Omar", "Ines", "Karl", "Mira", "Noel", "Rita", "Sven", "Tara", "Hugo", "Lena", "Paul", "Nora",
+    "Ivan", "Alma", "Jon", "Vera", "Max", "Dora", "Finn", "Iris", "Leo", "Mona", "Otto", "Sara", "Theo", "Zoe", "Anna",
+)  # fmt: skip
+LAST = (
+    "Lund", "Moss", "Berg", "Costa", "Weber", "Silva", "Novak", "Price", "Ortiz", "Kerr", "Dahl", "Rossi", "Stone", "Vogel",
+    "Hart", "Blake", "Young", "Frost", "Grant", "Walsh", "Meyer", "Holm", "Reed", "Marsh", "Boyd", "Cole", "Fox", "Gray",
+)  # fmt: skip
+STREETS = (
+    "Elm", "Oak", "Mill", "Park", "Lake", "High", "Station", "Church", "Garden", "River", "Bridge", "Market", "School", "North",
+    "Queen", "Castle", "Forest", "Spring", "Harbour", "Temple", "Orchard", "Chapel", "Meadow", "Quarry",
+)  # fmt: skip
+HOTELS = (
+    "Astoria", "Bristol", "Central", "Diana", "Europa", "Florian", "Gloria", "Helios", "Iris", "Jasmin", "Kosmos", "Lido",
+    "Miramar", "Nordic", "Opera", "Palace", "Quarz", "Royal", "Savoy", "Terminus",
+)  # fmt: skip
+PLACES = (
+    "Garden", "Harbour", "Plaza", "Riverside", "Grand", "Old Town", "Station", "Park", "Hill", "Bay", "Court", "Gate", "Lodge",
+    "Terrace", "View", "Quay",
+)  # fmt: skip
+
+PATTERNS = {
+    "amount": r"\d{3,6}",
+    "code": r"[A-Z]{2}-\d{4}",
+    "date": rf"\d{{1,2}} (?:{'|'.join(MONTHS)})",
+    "clock": r"\d{2}:\d{2}",
+    "person": r"[A-Z][a-z]+ [A-Z][a-z]+",
+    "address": r"\d{1,3} [A-Z][a-z]+ Street",
+    "hotel": r"Hotel [A-Z][a-z]+ [A-Z][a-z]+(?: Town)?",
+}
+
+
+def draw(kind: str, rng: random.Random) -> str:
+    """A random value of a kind. Every kind has several hundred values or more, so that guessing does not pay."""
+    match kind:
+        case "amount":
+            return str(rng.randrange(1100, 9900))
+        case "code":
+            return "".join(rng.choices("ABCDEFGHKLMNPRSTVWXZ", k=2)) + f"-{rng.randrange(1000, 9999)}"
+        case "date":
+            return f"{rng.randrange(1, 29)} {rng.choice(MONTHS)}"
+        case "clock":
+            return f"{rng.randrange(24):02d}:{rng.randrange(0, 60, 5):02d}"
+        case "person":
+            return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
+        case "address":
+            return f"{rng.randrange(1, 199)} {rng.choice(STREETS)} Street"
+        case "hotel":
+            return f"Hotel {rng.choice(HOTELS)} {rng.choice(PLACES)}"
+    raise ValueError(f"unknown kind of value {kind!r}: choose one of {', '.join(PATTERNS)}")
+
+
+def accepted(kind: str, value: str) -> tuple[str, ...]:
+    """Accepted forms of a value, the canonical one first."""
+    if kind == "date":
+        day, month = value.split(" ")
+        return (value, f"{month} {day}", f"{day} {month[:3]}", f"{int(day):02d} {month}")
+    if kind == "hotel":
+        return (value, value.removeprefix("Hotel "))
+    return (value,)
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """A field of a record: how results state it, and the noun that questions and briefs use for it."""
+
+    name: str
+    kind: str
+    noun: str
+    says: tuple[str, ...]
+
+
+@lru_cache(maxsize=4096)
+def compile_template(template: str, fields: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
+    """A regex that reads a template back. ``fields`` gives the pattern of each placeholder."""
+    patterns = dict(fields)
+    parts = re.split(r"\{(\w+)\}", template)
+    out = "".join(re.escape(p) if i % 2 == 0 else f"(?P<{p}>{patterns[p]})" for i, p in enumerate(parts))
+    return re.compile(out)
+
+
+def find_all(templates: Sequence[str], text: str, fields: dict[str, str]) -> Iterator[re.Match[str]]:
+    """Every place where one of the templates stands in the text, in order of the text."""
+    matches = [m for t in templates for m in compile_template(t, tuple(sorted(fields.items()))).finditer(text)]
+    yield from sorted(matches, key=lambda m: m.start())

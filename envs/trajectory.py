@@ -1,0 +1,117 @@
+"""The stored record of an episode: versioned, JSONL, enough to rebuild every input of every inference.
+
+Views share long prefixes, so an inference stores how many messages it keeps of the previous inference's view and only the
+messages that are new. ``Trajectory.views()`` rebuilds them exactly, sampled ids included.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from envs.chat import Message
+from envs.tasks.base import Session
+
+VERSION = 1
+
+
+def view_hash(ids: list[int]) -> str:
+    """Hash of the exact token ids of an input."""
+    return hashlib.sha256(json.dumps(ids, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class StoredMessage(Record):
+    role: Literal["system", "user", "assistant"]
+    content: str
+    ids: list[int] | None = None
+
+
+class StoredOutcome(Record):
+    """What became of one call: ``code`` is ``ok``, ``result``, ``shown``, a rejection code or ``notice``."""
+
+    tool: str
+    code: str
+    text: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    event: int = 0
+    """Main event number of a business result, 0 for the others."""
+    shows: list[int] = Field(default_factory=list)
+    """Events whose logged text this outcome shows (read and find)."""
+
+
+class Inference(Record):
+    turn: int
+    """Index of the user turn (Run) in the session."""
+    event: int
+    """Event number of the policy's turn in the log."""
+    keep: int
+    """Messages taken over from the previous inference's view."""
+    new: list[StoredMessage]
+    hash: str
+    tokens_in: int
+    ids: list[int]
+    text: str
+    cut: bool = False
+    kind: Literal["answer", "calls", "notice"]
+    outcomes: list[StoredOutcome] = Field(default_factory=list)
+    rewrite: bool = False
+    out: list[str] = Field(default_factory=list)
+    """What the view left out, one entry a range: ``e2-e3 f1 1 own 1 tool``."""
+    visible: list[int] = Field(default_factory=list)
+    """Events whose full text stood in the view."""
+    trained: bool = True
+    """False on an erroneous step that stays in context but out of the loss."""
+    fill: float = 0.0
+
+
+class Trajectory(Record):
+    v: int = VERSION
+    id: str
+    session: Session
+    probe: str | None = None
+    variant: str | None = None
+    signal: str | None = None
+    base: str | None = None
+    family: str
+    profile: str
+    prompt: str
+    manager: str | None = None
+    policy: str
+    kind: str | None = None
+    wrong_note: bool = False
+    """The probe's injection put a wrong value into keyed memory: recovery includes mending it."""
+    start: int = 0
+    """First user turn that the policy played (the earlier ones are the frozen prefix)."""
+    prefix_events: int = 0
+    events: list[dict[str, Any]]
+    """The whole log, ground truth."""
+    inferences: list[Inference]
+    replies: dict[int, str] = Field(default_factory=dict)
+    """Reply by user turn."""
+    stated: dict[str, list[int]] = Field(default_factory=dict)
+    """Ground truth: fact key -> events that state the value in force at the end."""
+    reason: str
+    """``answered``, ``limit_run``, ``limit_session``, ``limit_tokens``, ``context_overflow`` or ``backend_error``."""
+    notes: dict[str, str] = Field(default_factory=dict)
+    """Public notes at the end: key -> value."""
+
+    def views(self) -> Iterator[list[Message]]:
+        """The messages of every inference's input, in order."""
+        held: list[Message] = []
+        for inference in self.inferences:
+            new = [Message(m.role, m.content, None if m.ids is None else tuple(m.ids)) for m in inference.new]
+            held = held[: inference.keep] + new
+            yield list(held)
+
+    @property
+    def tokens(self) -> int:
+        """Cumulative tokens, input + output over all inferences, undiscounted."""
+        return sum(i.tokens_in + len(i.ids) for i in self.inferences)
