@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from envs.chat import get_chat
 from envs.config import UserError
-from envs.runs import cli_errors, read_jsonl
+from envs.cost import cost_markdown, cost_table
+from envs.runs import cli_errors, read_jsonl, write_text_atomic
 from envs.show import show_trajectory
 from envs.trajectory import Trajectory
 
@@ -43,6 +45,28 @@ def show(
         if chosen is None:
             raise UserError(f"{file}: no episode id contains {find!r}: run without --find to see the first, or use --number")
         typer.echo(show_trajectory(chosen, whole=whole))
+
+
+@app.command()
+def cost(
+    turns: Annotated[str, typer.Option(help="session lengths in user turns")] = "2,3,5,8,12,18",
+    sessions: Annotated[int, typer.Option(min=1, help="sessions for each length")] = 20,
+    write: Annotated[Path | None, typer.Option(help="write the table to this Markdown file")] = None,
+) -> None:
+    """What managing costs: the expert's tokens under core@1 against plain history, by number of turns.
+
+    Example: python -m envs cost --write docs/cost.md
+    """
+    with cli_errors():
+        try:
+            lengths = [int(t) for t in turns.split(",")]
+        except ValueError:
+            raise UserError(f"--turns {turns!r}: give whole numbers with commas between, e.g. 3,5,8") from None
+        command = f"python -m envs cost --turns {turns} --sessions {sessions}"
+        text = cost_markdown(cost_table(lengths, sessions, get_chat()), command)
+        typer.echo(text)
+        if write:
+            write_text_atomic(write, text)
 
 
 if __name__ == "__main__":

@@ -93,10 +93,18 @@ class ChatML:
             return [text]
         encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
         starts = [a for a, _ in encoded["offset_mapping"]]
-        cuts = [0]
-        for i in range(size, len(starts), size):
-            if starts[i] > cuts[-1]:  # several byte tokens of one character share its offset: never cut inside it
-                cuts.append(starts[i])
+        cuts, begin = [0], 0
+        while begin + size < len(starts):
+            # The byte tokens of one character share its offset: never cut inside it. Cut apart, a text may take more tokens.
+            end = begin + size
+            while end > begin + 1 and (starts[end] == starts[end - 1] or self.count(text[cuts[-1] : starts[end]]) > size):
+                end -= 1
+            while end < len(starts) and starts[end] == cuts[-1]:  # a character longer than a page stays whole
+                end += 1
+            if end == len(starts):
+                break
+            cuts.append(starts[end])
+            begin = end
         return [text[a:b] for a, b in zip(cuts, [*cuts[1:], len(text)], strict=True)]
 
     def clip(self, text: str, size: int) -> str:

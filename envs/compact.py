@@ -69,7 +69,7 @@ def parse(text: str, cut: bool, profile: Profile, tools: tuple[ToolSpec, ...]) -
     remarks: list[str] = []
     for raw in body.split("\n"):
         line = raw.strip()
-        word = line.split(" ", 1)[0] if line else ""
+        word = line.split(maxsplit=1)[0] if line else ""
         if word in profile.tools:
             calls.append(_context_call(word, line))
         elif word in business:
@@ -147,8 +147,9 @@ def _business_call(tool: ToolSpec, line: str) -> Call:
         if value.startswith('"'):
             try:
                 value = str(json.loads(value))
+                value.encode()  # half of a surrogate pair is valid JSON but no text
             except ValueError:
-                return _bad(tool.name, f"{name} is not a JSON string", shape)
+                return _bad(tool.name, f"{name[:40]} is not a JSON string", shape)
         if name not in tool.args:
             return _bad(tool.name, f"no argument {name[:40]}", shape)
         if name in args:

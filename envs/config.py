@@ -6,7 +6,8 @@
 
     config = load_config(SftConfig, "configs/sft_probe.yaml", ["trainer.learning_rate=1e-5"])
 
-YAML is read by the 1.2 core rules: ``1e-5`` is a number, ``on``, ``off``, ``yes`` and ``no`` are words, a key given twice is refused.
+YAML is read by the 1.2 core rules: ``1e-5`` is a number, ``on``, ``off``, ``yes`` and ``no`` are words. A key given twice is
+refused.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def load_config(schema: type[Schema], path: str | Path | None, overrides: Sequen
     try:
         return schema.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(_explain(schema, error, file, sources)) from None
+        raise ConfigError(_explain(schema, error, data, file, sources)) from None
 
 
 def dump_config(config: BaseModel) -> str:
@@ -167,11 +168,13 @@ def _put(data: Any, keys: tuple[str, ...], value: Any, override: str) -> None:
             data = data[index]
 
 
-def _explain(schema: type[BaseModel], error: ValidationError, file: str, sources: Mapping[tuple[str, ...], str]) -> str:
+def _explain(
+    schema: type[BaseModel], error: ValidationError, data: Any, file: str, sources: Mapping[tuple[str, ...], str]
+) -> str:
     problems = error.errors(include_url=False)
     # An unknown key is often the reason why a required one is missing, so it is told first.
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
-    location = tuple(str(part) for part in first["loc"])
+    location = _path_in(data, first["loc"])
     source = next((text for keys, text in reversed(sources.items()) if location[: len(keys)] == keys), file)
     field = ".".join(location) or "(top level)"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -184,6 +187,18 @@ def _explain(schema: type[BaseModel], error: ValidationError, file: str, sources
     shown = repr(first["input"])
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     return f"{source}: {field}: {shown} not accepted: {message[0].lower() + message[1:]}{more}"
+
+
+def _path_in(data: Any, location: Sequence[int | str]) -> tuple[str, ...]:
+    """The keys of ``data`` that lead to pydantic's ``location``, which under a union also holds the member's tag or name."""
+    path = []
+    for depth, part in enumerate(location):
+        if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
+            data = data[part]
+        elif depth < len(location) - 1:
+            continue
+        path.append(str(part))
+    return tuple(path)
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:

@@ -188,11 +188,14 @@ class Episode:
     def _tell_fill(self, view: View, mark: int) -> View:
         """Tell the fill once it passes a mark, before the user text when that comes last."""
         percent = view.tokens * 100 // self.profile.view_budget
-        last = self.log[len(self.log) - 1]
-        after = len(self.log) - (1 if last.role == "user" else 0)
-        delta = Delta(after, f"[host] fill {percent}%")
-        self.state = replace(self.state, deltas=(*self.state.deltas, delta), fill_mark=mark)
-        return self._render()
+        asked = self.log.main(self.log.last).role == "user"
+        after = self.log.position(self.log.last) if asked else len(self.log)
+        delta, before = Delta(after, f"[host] fill {percent}%"), self.state
+        self.state = replace(before, deltas=(*before.deltas, delta), fill_mark=mark)
+        told = self._render()
+        if told.tokens > self.profile.view_budget:  # the line itself must not push the view over the budget
+            self.state, told = before, view
+        return told
 
     def _clear_oldest(self, view: View) -> bool:
         """Replace the oldest result in view by a reference; the newest exchange stays."""
@@ -201,6 +204,9 @@ class Episode:
         for seq in sorted(view.visible):
             event = self.log.main(seq)
             if event.role == "tool" and event.run < self.state.run or (event.role == "tool" and seq < self._newest_turn()):
+                self.log.append_outcome(
+                    self._newest_turn(), f"[host] cleared e{seq}", window=self.state.current, run=self.state.run, name="clear"
+                )
                 self.state = replace(self.state, cleared=self.state.cleared | {seq}, version=self.state.version + 1)
                 self._rewrite(None)
                 return True

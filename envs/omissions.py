@@ -30,7 +30,7 @@ def inject(log: Log, state: State, injection: Injection) -> State:
                 notes.pop(place)
             continue
         value, source = entry
-        note = Note(key, value, (source,), from_user=log.main(source).role == "user")
+        note = Note(key, value, (source,), user_value=value if log.main(source).role == "user" else "")
         if place is None:
             notes.append(note)
         else:

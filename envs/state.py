@@ -25,8 +25,8 @@ class Note:
     was: int = 0
     """Source event of the value that this one superseded, 0 when there is none."""
     version: int = 1
-    from_user: bool = False
-    """The value has a user message for a source."""
+    user_value: str = ""
+    """The newest value of the key that a user message stated: the authority that a tool's value is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ class State:
     hidden: dict[int, str] = field(default_factory=dict)
     """Policy turns out of view with all their outcomes: seq -> ``control``, ``alias`` or ``dropped``."""
     shown: frozenset[tuple[int, int]] = frozenset()
-    """Outcomes of the last rewriting turn that stay in view although the turn left it."""
+    """Outcomes of rewriting turns of this Run that stay in view although the turn left it."""
+    settled: int = 0
+    """Read-backs of Runs before this one left the view at a rewrite."""
     deltas: tuple[Delta, ...] = ()
     rewrites: int = 0
     header: str = "notes: none\nout: none"
@@ -124,6 +126,8 @@ def reason_out(log: Log, state: State, event: Event) -> str:
     window = state.window
     if event.window != window.id:
         return "window"
+    if event.name == "clear" and event.sub:
+        return "control"  # the cleared result says it in its own place
     if window.boundary and seq <= window.boundary.upto:
         return window.boundary.id
     fold = fold_at(window, seq)
@@ -131,6 +135,8 @@ def reason_out(log: Log, state: State, event: Event) -> str:
         return fold.id
     if not event.sub and event.seq in state.cleared:
         return "cleared"
+    if event.sub and event.name in ("read", "find") and event.run < state.settled:
+        return "alias"
     if event.sub and (event.seq, event.sub) in state.shown:
         return ""
     return state.hidden.get(event.turn or event.seq, "") if event.role != "user" else ""
@@ -191,10 +197,12 @@ def after_rewrite(log: Log, state: State, turn: int | None) -> State:
         event = log.main(seq)
         if event.role == "assistant" and event.run < state.run and seq not in hidden and is_alias_turn(log, seq):
             hidden[seq] = "alias"
-    shown = frozenset[tuple[int, int]]()
+    shown = {(seq, sub) for seq, sub in state.shown if log.main(seq).run == state.run}
     if turn is not None:
         events = [e for e in turn_events(log, turn) if e.seq != turn or e.sub]
         if not any(e.role == "tool" for e in events):
             hidden[turn] = "control"
-            shown = frozenset((e.seq, e.sub) for e in events if e.name != "ok")
-    return replace(state, hidden=hidden, shown=shown, deltas=(), rewrites=state.rewrites + 1, fill_mark=0)
+            shown |= {(e.seq, e.sub) for e in events if e.name != "ok"}
+    return replace(
+        state, hidden=hidden, shown=frozenset(shown), settled=state.run, deltas=(), rewrites=state.rewrites + 1, fill_mark=0
+    )

@@ -102,11 +102,11 @@ def _note(host: Host, state: State, call: Call) -> Done:
     from_user = "user" in stating
     if not set(stating) & {"user", "tool"}:
         standing = "candidate"
-    elif not from_user and held and held.from_user and normalise(held.value) != normalise(value):
+    elif not from_user and held and held.user_value and normalise(held.user_value) != normalise(value):
         standing = "pending"
     else:
         standing = "current"
-    note = Note(key, value, refs, status or "current", standing, from_user=from_user)
+    note = Note(key, value, refs, status or "current", standing, user_value=value if from_user else held.user_value if held else "")
     text = "ok" if standing == "current" else f"ok {standing}"
     if held:
         if (held.value, held.refs, held.status) == (note.value, note.refs, note.status):
@@ -120,8 +120,9 @@ def _note(host: Host, state: State, call: Call) -> Done:
         old = next((n for n in notes if n.status == "old"), None)
         if old is None:
             could = ", ".join(n.key for n in notes[:3])
+            source = ",".join(f"e{r}" for r in notes[0].refs) or "e1"
             raise Rejected(
-                "memory_full", f"{len(notes)} notes; {could} could go", f"note {notes[0].key}={notes[0].value} @e1 old"
+                "memory_full", f"{len(notes)} notes; {could} could go", f"note {notes[0].key}={notes[0].value} @{source} old"
             )
         notes = tuple(n for n in notes if n is not old)
     return Done(replace(state, notes=(*notes, note)), text, "ok")
@@ -141,7 +142,7 @@ def _check_text(host: Host, text: str, covered: int, keep: tuple[int, ...], shap
 
 
 def without_turn(state: State, turn: int) -> State:
-    return replace(state, hidden={**state.hidden, turn: "control"}, shown=frozenset())
+    return replace(state, hidden={**state.hidden, turn: "control"})
 
 
 def _tokens(host: Host, state: State) -> int:
@@ -186,10 +187,11 @@ def _kept(host: Host, state: State, call: Call, first: int, last: int, must: lis
     outside = [k for k in keep if not first <= k <= last]
     if outside:
         raise Rejected("bad_arguments", f"e{outside[0]} is not in e{first}-e{last}", shape)
-    named = {int(m) for m in re.findall(r"\be([1-9][0-9]*)\b", call.args["text"])}
-    lost = [m for m in must if m not in keep and m not in named]
-    if lost and len(keep) < host.profile.max_keep:
-        want = ",".join(f"e{k}" for k in dict.fromkeys([*keep, *lost]))
+    named = {int(m) for m in re.findall(r"\be([1-9][0-9]{0,5})\b", call.args["text"])}
+    most = host.profile.max_keep
+    lost = [m for m in must[:most] if m not in keep and m not in named]
+    if lost:
+        want = ",".join(f"e{k}" for k in list(dict.fromkeys([*must[:most], *keep]))[:most])
         raise Rejected("lost_pinned", f"e{lost[0]} must be kept", f"{shape} @{want}")
     return keep
 
@@ -217,7 +219,8 @@ def _fold(host: Host, state: State, call: Call) -> Done:
         raise Rejected("range_overlaps_fold", f"{crossed.id} covers e{crossed.first}-e{crossed.last}", "a range beside it")
     if len(standing_folds(window)) >= host.profile.max_folds:
         ends = run_start(log, state.run) - 1
-        raise Rejected("limit_exceeded", f"{host.profile.max_folds} folds stand", f"compress e{ends} summary")
+        instead = f"compress e{ends} summary" if ends else "to answer: compress works once this turn of the user is done"
+        raise Rejected("limit_exceeded", f"{host.profile.max_folds} folds stand", instead)
     keep = _kept(host, state, call, first, last, _pinned(state, first, last), shape)
     _check_text(host, call.args["text"], _covered(host, state, first, last), keep, shape)
     fold = Fold(f"f{len(window.folds) + 1}", first, last, call.args["text"], keep)
@@ -229,7 +232,7 @@ def _fold(host: Host, state: State, call: Call) -> Done:
 def _compress(host: Host, state: State, call: Call) -> Done:
     upto, log, window = call.args["upto"], host.log, state.window
     ends = run_start(log, state.run) - 1
-    shape = f"compress e{ends} summary" if ends else "fold"
+    shape = f"compress e{ends} summary" if ends else "fold e2-e5 brief"
     if upto > host.turn:
         span(host, state, f"e{upto}")
     if window.boundary and upto <= window.boundary.upto:
@@ -245,7 +248,8 @@ def _compress(host: Host, state: State, call: Call) -> Done:
         if end > upto:
             raise Rejected("range_splits_call", f"the turn of e{upto} has results through e{end}", f"compress e{end} summary")
     cited = {r for n in state.notes for r in n.refs}
-    kept = [k for f in standing_folds(window) if f.last <= upto for k in f.keep if k not in cited]
+    held = [*(window.boundary.keep if window.boundary else ()), *(k for f in standing_folds(window) if f.last <= upto for k in f.keep)]
+    kept = [k for k in dict.fromkeys(held) if k not in cited]
     must = list(dict.fromkeys([*_pinned(state, 1, upto), *kept[-host.profile.max_keep :]]))
     keep = _kept(host, state, call, 1, upto, must, f"compress e{upto} summary")
     boundary = Boundary(f"c{len(window.boundaries) + 1}", upto, call.args["text"], keep)
@@ -283,8 +287,9 @@ def _read(host: Host, state: State, call: Call) -> Done:
         text = text[:-1]
     pages = host.chat.pages(text, host.profile.page_tokens)
     if page > len(pages):
+        what = ref if last is None else f"{ref}-e{end}"
         raise Rejected(
-            "bad_arguments", f"{ref} has {len(pages)} page{'s' if len(pages) > 1 else ''}", f"read {ref} p{len(pages)}"
+            "bad_arguments", f"{what} has {len(pages)} page{'s' if len(pages) > 1 else ''}", f"read {what} p{len(pages)}"
         )
     begin = sum(map(len, pages[: page - 1]))
     stop = begin + len(pages[page - 1])

