@@ -15,7 +15,7 @@ from envs.scoring import score
 from envs.tasks import SPECS
 from envs.tasks.base import Probe, Session, split_of
 from envs.tasks.engine import Builder, Knobs
-from envs.tasks.probes import make_probes
+from envs.tasks.probes import make_base, open_questions, probes_of
 from envs.trajectory import Trajectory
 
 DETECT = ("static", "keep", "other", "changed", "never", "never_open", "present")
@@ -44,8 +44,9 @@ def build(config: DataConfig, on_unit: Callable[[str], None] = lambda _: None) -
             on_unit(kind)
     for kind in DETECT:
         for unit in _bases(config, "static" if kind == "present" else kind, getattr(config.counts, kind), "sft", chat, salt=kind):
-            for probe in unit[:1] if kind == "present" else unit:
-                data.trajectories.append(_play(probe, Expert(chat), chat, "recovery" if probe.wrong_note or kind == "keep" else "detect"))
+            for probe in [p for p in unit if p.variant == "present"] if kind == "present" else unit:
+                mends = probe.wrong_note or (kind == "keep" and probe.variant == "missing")
+                data.trajectories.append(_play(probe, chat, "recovery" if mends else "detect"))
             on_unit(kind)
     data.rl_probes = list(_mixed(config, config.rl_bases, config.rl_mix, "rl", chat, on_unit))
     data.val_probes = list(_mixed(config, config.val_bases, config.val_mix, "val", chat, on_unit))
@@ -81,9 +82,9 @@ def _sessions(config: DataConfig, kind: str, count: int, chat: ChatML) -> Iterat
         made += 1
 
 
-def _play(probe: Probe, policy: Expert, chat: ChatML, kind: str) -> Trajectory:
+def _play(probe: Probe, chat: ChatML, kind: str) -> Trajectory:
     episode = Episode.from_probe(probe, get_profile("core@1"), chat)
-    play([episode], policy)
+    play([episode], Expert(chat))
     return _checked(episode, kind)
 
 
@@ -103,10 +104,15 @@ def _bases(config: DataConfig, kind: str, count: int, purpose: str, chat: ChatML
         if number > MAX_TRIES + 20 * count:
             raise RuntimeError(f"{kind}: only {made} of {count} bases in {number} tries: the session knobs never give such a base")
         family = config.families[number % len(config.families)]
-        probes = make_probes(family, _seed(config, purpose, salt or kind, number), kind, chat)
+        base = make_base(family, _seed(config, purpose, salt or kind, number), kind, chat)
         number += 1
         wanted = "val" if purpose == "val" and not config.held_out else "train"
-        if probes and (config.held_out or split_of(probes[0].session) == wanted):
+        if base is None or (not config.held_out and split_of(base.session) != wanted):
+            continue
+        probes = probes_of(base, config.questions if purpose == "sft" else 1)
+        if purpose == "sft" and probes:
+            probes += open_questions(base, config.open_questions)
+        if probes:
             made += 1
             yield probes
 
@@ -123,9 +129,9 @@ def _mixed(
 def _disjoint(data: DataSet) -> None:
     """No session stands in two of the sets. Raises RuntimeError: the generator would be wrong."""
     sets = [
-        {t.session.id for t in data.trajectories},
-        {p.session.id for p in data.rl_probes},
-        {p.session.id for p in data.val_probes},
+        {t.base or t.session.id for t in data.trajectories},
+        {p.base for p in data.rl_probes},
+        {p.base for p in data.val_probes},
     ]
     for i, one in enumerate(sets):
         for two in sets[i + 1 :]:

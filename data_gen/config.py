@@ -12,23 +12,23 @@ class Sizes(Strict):
     """Size of the sessions of kinds ``direct``, ``managed`` and ``recovery``: ranges ``[low, high]``."""
 
     turns: tuple[int, int] = (1, 3)
-    fillers: tuple[int, int] = (4, 9)
+    fillers: tuple[int, int] = (4, 7)
     attrs: tuple[int, int] = (4, 6)
 
 
 class Counts(Strict):
     """How many units of each kind. A detect unit is a damaged probe with its ``present`` twin, or one control."""
 
-    direct: int = Field(default=30, ge=0)
-    managed: int = Field(default=40, ge=0)
-    recovery: int = Field(default=30, ge=0)
-    static: int = Field(default=60, ge=0)
-    keep: int = Field(default=20, ge=0)
-    other: int = Field(default=20, ge=0)
-    changed: int = Field(default=60, ge=0)
-    never: int = Field(default=20, ge=0)
-    never_open: int = Field(default=25, ge=0)
-    present: int = Field(default=30, ge=0)
+    direct: int = Field(default=8, ge=0)
+    managed: int = Field(default=12, ge=0)
+    recovery: int = Field(default=12, ge=0)
+    static: int = Field(default=20, ge=0)
+    keep: int = Field(default=6, ge=0)
+    other: int = Field(default=8, ge=0)
+    changed: int = Field(default=36, ge=0)
+    never: int = Field(default=4, ge=0)
+    never_open: int = Field(default=8, ge=0)
+    present: int = Field(default=0, ge=0)
     """Further ``present`` controls without their damaged sibling."""
 
 
@@ -42,6 +42,10 @@ class DataConfig(Strict):
     held_out: bool = False
     """Allow held-out families: for evaluation sets only."""
     counts: Counts = Counts()
+    questions: int = Field(default=2, ge=1)
+    """Questions of a detect base in training, each with its damaged sibling. They share the view, so a row is cheap to compute."""
+    open_questions: int = Field(default=3, ge=0)
+    """Further questions on its undamaged view: what the brief lost on its own must be read, what was never told is unknown."""
     sizes: Sizes = Sizes()
     val_bases: int = Field(default=30, ge=0)
     """Bases of the validation probes, over all families; the variants of ``val_mix`` in turn."""

@@ -36,6 +36,8 @@ def show(
     with cli_errors():
         records = read_jsonl(file, model=Trajectory)
         chosen = next((r for r in records if find in r.id), None) if find else None
+        if not records:
+            raise UserError(f"{file}: it holds no episode: run the stage that writes it, or name another file")
         if not find:
             if not 1 <= number <= len(records):
                 raise UserError(

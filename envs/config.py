@@ -175,7 +175,7 @@ def _explain(
     # An unknown key is often the reason why a required one is missing, so it is told first.
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
     location = _path_in(data, first["loc"])
-    source = next((text for keys, text in reversed(sources.items()) if location[: len(keys)] == keys), file)
+    source = next((text for keys, text in reversed(list(sources.items())) if location[: len(keys)] == keys), file)
     field = ".".join(location) or "(top level)"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     if first["type"] == "extra_forbidden":
@@ -189,9 +189,9 @@ def _explain(
     return f"{source}: {field}: {shown} not accepted: {message[0].lower() + message[1:]}{more}"
 
 
-def _path_in(data: Any, location: Sequence[int | str]) -> tuple[str, ...]:
+def _path_in(data: Any, location: Sequence[Any]) -> tuple[str, ...]:
     """The keys of ``data`` that lead to pydantic's ``location``, which under a union also holds the member's tag or name."""
-    path = []
+    path: list[str] = []
     for depth, part in enumerate(location):
         if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
             data = data[part]

@@ -122,7 +122,7 @@ class Episode:
         rewrite = False
         window, run = self.state.current, self.state.run
         for call in calls:
-            args = dict(call.args)
+            args = {k: list(v) if isinstance(v, tuple) else v for k, v in call.args.items()}
             if call.tool in business_tools and not call.code:
                 spelled, text = business(self.session, call)
                 event = self.log.append("tool", text, window=window, run=run, name=call.tool, turn=turn)

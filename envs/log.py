@@ -39,7 +39,8 @@ class Event:
         return f"e{self.seq}" + (f".{self.sub}" if self.sub else "")
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """As JSON has it: lists for tuples."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
 class Log:

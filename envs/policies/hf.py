@@ -244,7 +244,9 @@ class HFPolicy:
             probs = _nucleus(logits.softmax(-1), self.top_p)
             # An exponential race draws token i with probability p_i. Unlike a search in the summed probabilities it gives
             # the same token under rounding differences, which add up over a vocabulary.
-            races = torch.stack([torch.empty_like(probs[0]).exponential_(generator=row.stream) for row in rows])
+            races = torch.stack(
+                [torch.empty_like(probs[0], dtype=torch.float64).exponential_(generator=row.stream) for row in rows]
+            )
             chosen = (probs / races).argmax(-1, keepdim=True)
         else:
             chosen = logits.argmax(-1, keepdim=True)

@@ -28,6 +28,8 @@ _TAGS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 )
 NOTE_LINE = re.compile(r"([a-z0-9_.]{1,40})=(.*?)(?: @(e\d+(?:,e\d+)*))?(?: (old|open|candidate|pending))?(?: was @e(\d+))?$")
 KEPT = re.compile(r" @(e\d+(?:,e\d+)*)$")
+UNLISTED = "; the values are not listed here"
+"""End of a brief that had no room for values."""
 SLOTS = re.compile(r"Answer:((?: \w+=\?)+)\s*$")
 
 
@@ -203,7 +205,7 @@ def brief_text(spec: FamilySpec, entity: str, source: str, fields: dict[str, str
     """The expert's brief of a stage."""
     head = (spec.change_brief if changed else spec.brief).format(entity=entity, source=source)
     body = ", ".join(f"{spec.attr(a).noun} {v}" for a, v in fields.items())
-    return f"{head}: {body}" if body else f"{head}; the values are not listed here"
+    return f"{head}: {body}" if body else head + UNLISTED
 
 
 def brief_facts(spec: FamilySpec, text: str) -> Stated | None:

@@ -19,29 +19,38 @@ from dataclasses import dataclass
 from envs.chat import ChatML
 from envs.episode import Episode
 from envs.policies.expert import Expert
+from envs.policies.reading import UNLISTED
 from envs.profiles import get_profile
 from envs.state import State
 from envs.tasks import SPECS
 from envs.tasks.base import Injection, Probe, Session, Signal, Variant, content_hash
 from envs.tasks.engine import Builder, FamilySpec, Knobs
 
-PROBE_KNOBS = Knobs(fillers=(4, 9), attrs=(4, 6), close=1.0, keep=0.4)
+PROBE_KNOBS = Knobs(fillers=(3, 6), attrs=(4, 6), close=1.0, keep=0.4)
 KINDS = ("static", "changed", "never", "never_open", "other", "keep")
 """Bases: ``static``, ``keep`` (the user wants the value kept) and ``other`` (a later change of other fields) give present and missing,
 ``changed`` gives present and superseded, ``never`` and ``never_open`` the never-stated controls with and without folds.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Base:
-    """A base session with its played prefix."""
+    """A played prefix that waits for its question: the same for every question and every sibling."""
 
+    kind: str
+    builder: Builder
     session: Session
+    """The session up to the prefix, with a stand-in for the question."""
     prefix: tuple[str, ...]
     state: State
     start: int
-    entity: str
-    attr: str
+    subject: str
+    rng: random.Random
+
+    @property
+    def name(self) -> str:
+        body = f"{content_hash(self.session.model_copy(update={'turns': self.session.turns[:-1]}), 10)}"
+        return f"{self.session.family}-{body}"
 
 
 def play_prefix(session: Session, chat: ChatML, profile: str = "core@1") -> tuple[Episode, tuple[str, ...]]:
@@ -68,43 +77,33 @@ def remembered(state: State, spec: FamilySpec, entity: str, record: dict[str, st
     return held
 
 
-def make_base(family: str, seed: int, kind: str, chat: ChatML, *, draft: int = 0) -> Base | None:
-    """One base, or None when this seed makes none (the expert folded nothing, or kept nothing to ask for)."""
+def make_base(family: str, seed: int, kind: str, chat: ChatML) -> Base | None:
+    """One base, or None when the expert's prefix ends before the question (it never should)."""
+    if kind not in KINDS:
+        raise ValueError(f"unknown kind of base {kind!r}: choose one of {', '.join(KINDS)}")
     spec = SPECS[family]
     builder = Builder(spec, seed * len(KINDS) + KINDS.index(kind), PROBE_KNOBS)
-    rng = random.Random(f"probe/{family}/{seed}/{kind}/{draft}")
+    rng = random.Random(f"probe/{family}/{seed}/{kind}")
     if kind == "never_open":
         subject = builder.work(close=False)
     else:
-        first = builder.work(close=True)
+        subject = builder.work(close=True)
         if kind in ("changed", "other"):
-            subject = first
             builder.revise(subject, close=True)
-        else:
-            subject = rng.choice((first, builder.work(close=True))) if rng.random() < 0.6 else first
-    answered = {a for e, a in builder.answered if e == subject}
-    record = builder.records[subject]
-    if kind.startswith("never"):
-        absent = [a.name for a in spec.attrs if a.name not in record]
-        if not absent:
-            return None
-        builder.ask(subject, rng.choice(absent))
-    else:
-        trial = Builder.finish(builder, {})
-        played, _ = play_prefix(trial.model_copy(update={"turns": (*trial.turns, trial.turns[-1])}), chat)
-        pool = remembered(played.state, spec, subject, record, answered)
-        if kind == "changed":
-            pool = [a for a in pool if len(builder.old[spec.key(subject, a)]) > 1]
-        elif kind == "other":
-            pool = [a for a in pool if len(builder.old[spec.key(subject, a)]) == 1]
-        if not pool:
-            return None
-        builder.ask(subject, rng.choice(pool), keep=kind == "keep")
-    session = builder.finish({"probe": kind})
+        elif rng.random() < 0.6:
+            subject = rng.choice((subject, builder.work(close=True)))
+    stand_in = builder.finish({"probe": kind})
+    session = stand_in.model_copy(update={"turns": (*stand_in.turns, stand_in.turns[-1])})
     episode, prefix = play_prefix(session, chat)
-    if episode.done:
-        return None
-    return Base(session, prefix, episode.state, episode.turn, subject, session.turns[-1].slots[0].name)
+    return None if episode.done else Base(kind, builder, session, prefix, episode.state, episode.turn, subject, rng)
+
+
+def ask(base: Base, attr: str, keep: bool = False) -> Session:
+    """The session of a base with this question as its last turn."""
+    builder = base.builder
+    builder.ask(base.subject, attr, keep=keep)
+    turn = builder.turns.pop()
+    return base.session.model_copy(update={"turns": (*base.session.turns[:-1], turn)})
 
 
 def drop_field(brief: str, noun: str, value: str) -> str:
@@ -113,42 +112,92 @@ def drop_field(brief: str, noun: str, value: str) -> str:
     return re.sub(r",\s*,", ",", text)
 
 
-def make_probes(family: str, seed: int, kind: str, chat: ChatML) -> list[Probe]:
-    """The probes of one base: ``present`` and its damaged sibling, or one control. Empty when the seed makes no base."""
+def questions(base: Base) -> list[str]:
+    """Fields that a base of this kind may ask for, in random order: held with their value in force, or never stated."""
+    builder, spec = base.builder, base.builder.spec
+    record = builder.records[base.subject]
+    if any(f.brief.endswith(UNLISTED) for f in base.state.window.folds):
+        return []  # a change whose brief lists no values: even the undamaged view asks for a read
+    if base.kind.startswith("never"):
+        pool = [a.name for a in spec.attrs if a.name not in record]
+    else:
+        pool = remembered(base.state, spec, base.subject, record, {a for e, a in builder.answered if e == base.subject})
+        stated = {a: len(builder.old[spec.key(base.subject, a)]) for a in pool}
+        if base.kind in ("changed", "other"):
+            pool = [a for a in pool if (stated[a] > 1) == (base.kind == "changed")]
+    base.rng.shuffle(pool)
+    return pool
+
+
+def make_probes(family: str, seed: int, kind: str, chat: ChatML, most: int = 1) -> list[Probe]:
+    """The probes of one base: ``present`` and its damaged sibling for each of at most ``most`` questions, or the controls of a
+    never-stated kind. Empty when the seed makes no base (nothing folded, or nothing kept to ask for).
+    """
     base = make_base(family, seed, kind, chat)
-    if base is None:
-        return []
-    spec = SPECS[family]
-    name = f"{base.session.id}-{content_hash(base.session, 6)}"
-    key = spec.key(base.entity, base.attr)
+    return probes_of(base, most) if base else []
+
+
+def probes_of(base: Base, most: int = 1) -> list[Probe]:
+    """The probes of a base, see ``make_probes``."""
+    probes: list[Probe] = []
+    for number, attr in enumerate(questions(base)[:most]):
+        probes += _siblings(base, attr, f"{base.name}.{number}")
+    return probes
+
+
+def _siblings(base: Base, attr: str, name: str) -> list[Probe]:
+    kind, state, spec = base.kind, base.state, base.builder.spec
+    session = ask(base, attr, keep=kind == "keep")
+    session = session.model_copy(update={"id": name})
+    key = spec.key(base.subject, attr)
 
     def probe(variant: Variant, signal: Signal, injection: Injection, wrong_note: bool = False) -> Probe:
         return Probe(
-            id=f"{name}/{variant}", base=name, family=family, variant=variant, signal=signal, session=base.session,
-            prefix=base.prefix, start=base.start, injection=injection, twin=f"{name}/present" if not kind.startswith("never") else None,
+            id=f"{name}/{variant}", base=base.name, family=session.family, variant=variant, signal=signal, session=session,
+            prefix=base.prefix, start=base.start, injection=injection, twin=None if kind.startswith("never") else f"{name}/present",
             damaged_key="" if variant in ("present", "never_stated") else key, wrong_note=wrong_note,
         )  # fmt: skip
 
     if kind.startswith("never"):
         return [probe("never_stated", "asked", Injection())]
-    noun = spec.attr(base.attr).noun
-    facts = [f for f in base.session.facts if f.key == key]
-    value = facts[-1].value
-    note = base.state.note(key)
-    brief: dict[str, str] = {}
-    for fold in base.state.window.folds:
-        if f"{noun} {value}" in fold.brief and re.search(rf"\b{base.entity}\b", fold.brief):
-            brief[fold.id] = drop_field(fold.brief, noun, value)
+    noun = spec.attr(attr).noun
+    facts = [f for f in session.facts if f.key == key]
+    value, note = facts[-1].value, state.note(key)
+    mine = [f for f in state.window.folds if re.search(rf"\b{base.subject}\b", f.brief)]
     present = probe("present", "none", Injection())
     if kind != "changed":
+        brief = {f.id: drop_field(f.brief, noun, value) for f in mine if f"{noun} {value}" in f.brief}
         return [present, probe("missing", "asked", Injection(brief=brief, note={key: None} if note else {}))]
-    change = next(f for f in base.state.window.folds if f.brief.startswith(spec.change_brief.format(entity=base.entity)))
-    brief = {change.id: spec.change_brief.format(entity=base.entity)}
-    earlier = next(f for f in base.state.window.folds if f.id != change.id)
-    source = (earlier.keep or (earlier.last,))[-1]
+    change_head = spec.change_brief.format(entity=base.subject)
+    change = next(f for f in mine if f.brief.startswith(change_head))
+    earlier = next(f for f in mine if f.id != change.id)
     old = facts[0].value
-    in_old_brief = f"{noun} {old}" in earlier.brief
-    if not note and not in_old_brief:
-        return []
-    wrong = {key: (old, source)} if note else {}
-    return [present, probe("superseded", "index", Injection(brief=brief, note=wrong), wrong_note=bool(note))]
+    if not note and f"{noun} {old}" not in earlier.brief:
+        return []  # no old value stands anywhere: nothing would be superseded
+    wrong = {key: (old, (earlier.keep or (earlier.last,))[-1])} if note else {}
+    return [present, probe("superseded", "index", Injection(brief={change.id: change_head}, note=wrong), wrong_note=bool(note))]
+
+
+def open_questions(base: Base, most: int) -> list[Probe]:
+    """Further questions on the undamaged view of a base: fields that the brief lost on its own, or that were never stated.
+
+    They are ``present`` or ``never_stated`` probes without a damaged sibling where the view holds the value or no event does, and
+    ``missing`` ones, with nothing injected, where only reading back helps.
+    """
+    builder, spec = base.builder, base.builder.spec
+    record = builder.records[base.subject]
+    held = remembered(base.state, spec, base.subject, record, set())
+    names = [a.name for a in spec.attrs]
+    base.rng.shuffle(names)
+    probes = []
+    for number, attr in enumerate(names[:most]):
+        variant: Variant = "never_stated" if attr not in record else "present" if attr in held else "missing"
+        session = ask(base, attr).model_copy(update={"id": f"{base.name}.q{number}"})
+        probes.append(
+            Probe(
+                id=f"{base.name}.q{number}/{variant}", base=base.name, family=session.family, variant=variant, signal="asked",
+                session=session, prefix=base.prefix, start=base.start,
+                damaged_key=spec.key(base.subject, attr) if variant == "missing" else "",
+            )
+        )  # fmt: skip
+    return probes

@@ -1,0 +1,129 @@
+"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+
+from envs.config import load_config
+from envs.runs import cli_errors
+from eval.config import EvalConfig
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="""Evaluate arms on the same frozen probes and sessions.
+
+The four steps, in order, all with the same config:
+
+    python -m eval freeze configs/eval_scripted.yaml
+
+    python -m eval run    configs/eval_scripted.yaml
+
+    python -m eval score  configs/eval_scripted.yaml
+
+    python -m eval report configs/eval_scripted.yaml
+
+**freeze** hashes tasks, rules, sources and weights into `<out>/lock.json`; **run** plays what is still owed and can be killed
+at any moment; **score** needs no model; **report** writes `<out>/report.html` and `<out>/report.md`.
+
+Settings are changed behind the config: `python -m eval run configs/eval_scripted.yaml batch_size=32`.
+""",
+)
+Config = Annotated[str, typer.Argument(metavar="CONFIG.yaml", help="Config file (schema: eval/config.py).")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[key=value]...", help="Dotted overrides, e.g. out=runs/again arms.sft.model=runs/sft/final."),
+]
+
+
+def _load(config: str, overrides: list[str] | None) -> EvalConfig:
+    return load_config(EvalConfig, config, overrides or [])
+
+
+@app.command()
+@cli_errors()
+def freeze(
+    config: Config,
+    overrides: Overrides = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Replace another lock; its episodes and results are moved to <out>/earlier/.")
+    ] = False,
+) -> None:
+    """Write the lock: hashes of everything the results will depend on.
+
+    Example: python -m eval freeze configs/eval_scripted.yaml
+    """
+    from eval.freeze import freeze as step
+
+    loaded = _load(config, overrides)
+    lock = step(loaded, new=new)
+    typer.echo(
+        f"lock {lock.short}: {loaded.folder / 'lock.json'} ({len(lock.rules)} rules, {len(lock.backbone)} backbone entries)"
+    )
+    typer.echo(lock.stated["power"])
+
+
+@app.command()
+@cli_errors()
+def run(
+    config: Config,
+    overrides: Overrides = None,
+    arm: Annotated[list[str] | None, typer.Option("--arm", help="Play only this arm (may be repeated).")] = None,
+) -> None:
+    """Play every episode still owed. Killed at any moment, the same command goes on.
+
+    Example: python -m eval run configs/eval_scripted.yaml --arm expert
+    """
+    from eval.run import run as step
+
+    owed = 0
+    for name, played in step(_load(config, overrides), arm).items():
+        typer.echo(f"{name}: {played.now} played, {played.before} were stored" + (f", {played.owed} OWED" if played.owed else ""))
+        owed += played.owed
+    if owed:
+        typer.echo(
+            f"{owed} episodes are owed after infrastructure errors (errors.jsonl): the same command tries them again", err=True
+        )
+        raise typer.Exit(1)
+
+
+@app.command()
+@cli_errors()
+def score(config: Config, overrides: Overrides = None) -> None:
+    """Score the stored episodes again, without any model.
+
+    Example: python -m eval score configs/eval_scripted.yaml
+    """
+    from eval.score import score as step
+
+    loaded = _load(config, overrides)
+    results = step(loaded)
+    typer.echo(f"{loaded.folder / 'results.json'}: split {results['split']}, lock {results['lock'][:12]}")
+    for arm, metrics in results["arms"].items():
+        value = metrics.get(loaded.primary_metric) or metrics.get(f"session_{loaded.primary_metric}")
+        if value:
+            typer.echo(
+                f"  {arm}: {loaded.primary_metric} {value['mean']:.3f} [{value['lo']:.3f}, {value['hi']:.3f}], n={value['n']}"
+            )
+
+
+@app.command()
+@cli_errors()
+def report(config: Config, overrides: Overrides = None) -> None:
+    """Write report.html (one file, opens anywhere) and report.md from the scores.
+
+    Example: python -m eval report configs/eval_scripted.yaml
+    """
+    from eval.report import report as step
+
+    html = step(_load(config, overrides), command=f"python -m eval {shlex.join(sys.argv[1:])}")
+    typer.echo(f"{html} and {html.with_suffix('.md')}")
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m eval")

@@ -1,0 +1,135 @@
+"""The one schema of an evaluation: what is played, by which arms, and what was decided before anyone saw a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from envs.config import ConfigError, Strict
+from envs.tasks import HELD_OUT_FAMILIES
+
+HELD_OUT = frozenset(HELD_OUT_FAMILIES) | {
+    "travel", "tenancy", "laboratory", "catering", "lending", "casework", "fieldwork", "broadcast",
+}  # fmt: skip
+"""Families kept from training, validation and tuning, ours or a file's: scored only under ``split: held_out``."""
+
+
+class Arm(Strict):
+    """One contestant: who acts, under which profile and prompt, over whose view."""
+
+    policy: Literal["hf", "expert", "never_read", "always_read", "abstainer", "fabricator", "closed_book"]
+    model: str | None = None
+    """Model name or folder; for ``hf`` only."""
+    profile: Literal["core@1", "plain@1"] = "core@1"
+    prompt: Literal["neutral", "guided"] = "neutral"
+    manager: Literal["truncate", "pinned"] | None = None
+    """Host-only manager of the view; for ``plain@1`` only."""
+    view_budget: int | None = Field(default=None, ge=128)
+    """View budget in tokens instead of the profile's own, for a managed ``plain@1`` arm (plain cut to another budget)."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.policy == "hf" and not self.model:
+            raise ValueError("policy 'hf' needs a model: add model: smollm2, or a model folder")
+        if self.model and self.policy != "hf":
+            raise ValueError(f"policy {self.policy!r} takes no model: drop model, or use policy: hf")
+        if self.manager and self.profile != "plain@1":
+            raise ValueError(f"manager {self.manager!r} needs profile: plain@1 ({self.profile} lets the policy manage its view)")
+        if self.view_budget and not self.manager:
+            raise ValueError("view_budget needs a manager, which keeps the view below it: add manager: truncate")
+        return self
+
+
+class Decoding(Strict):
+    """How hf arms sample. ``temperature`` 0 is greedy."""
+
+    temperature: float = Field(default=0.0, ge=0)
+    max_new_tokens: int = Field(default=96, ge=1)
+    seed: int = 0
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Of the weights; ``auto`` is bfloat16 where the machine multiplies it natively, else float32."""
+
+
+class Bootstrap(Strict):
+    """Resampling of base sessions within each family, with their variants together."""
+
+    resamples: int = Field(default=2000, ge=100)
+    seed: int = 0
+
+
+class EvalConfig(Strict):
+    """An evaluation. Everything but ``name``, ``out``, ``batch_size``, ``reuse_tokens`` and ``worst`` goes into the lock."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
+    out: str | None = None
+    """Run folder; ``runs/<name>`` if not given."""
+    probes: str | None = None
+    """JSONL of Probe, one a line."""
+    sessions: str | None = None
+    """JSONL of Session, one a line: played from their first turn, reported apart."""
+    split: Literal["val", "held_out"] = "val"
+    arms: dict[str, Arm] = Field(min_length=1)
+    tokenizer: str = "smollm2"
+    """Tokenizer that counts for the scripted arms; an hf arm counts with its own."""
+    decoding: Decoding = Decoding()
+    batch_size: int = Field(default=16, ge=1)
+    """Episodes in lock-step; results are stored after each such batch."""
+    reuse_tokens: int = Field(default=30_000, ge=0)
+    """Read tokens whose keys and values an hf arm keeps between inferences: memory for speed (SmolLM2 in float32: 46 kB each)."""
+    bootstrap: Bootstrap = Bootstrap()
+    references: tuple[str, ...] = ("base", "plain")
+    """Arms that every other arm is paired with, where they are among the arms."""
+    plain: str = "plain"
+    """The arm that ``tokens_ratio_to_plain`` divides by, if it is among the arms."""
+    worst: int = Field(default=4, ge=0)
+    """Episodes shown in the report, worst first."""
+
+    hypotheses: str = (
+        "Learned context management raises pair_success over the untrained model at fewer tokens than plain history."
+    )
+    primary_metric: Literal["pair_success", "task_correct"] = "pair_success"
+    selection: str = "Checkpoints are chosen on validation probes of the training families alone."
+    exclusion: str = "Only infrastructure errors are excluded, each counted and shown; a limit reached is a failure."
+    stopping: str = "Every arm plays every probe and session once; nothing is added after the first score."
+    diagnostic: str = "What follows a failed turn changes no verdict; its tokens count."
+
+    @field_validator("arms")
+    @classmethod
+    def _names(cls, arms: dict[str, Arm]) -> dict[str, Arm]:
+        for name in arms:
+            if not name.replace("_", "").replace("-", "").isalnum():
+                raise ValueError(f"arm name {name!r}: use letters, digits, - and _ (it names a folder)")
+        return arms
+
+    @model_validator(mode="after")
+    def _something_to_play(self) -> Self:
+        if not self.probes and not self.sessions:
+            raise ValueError("nothing to play: give probes: or sessions: a JSONL file")
+        given = [("references", name) for name in self.references if "references" in self.model_fields_set]
+        given += [("plain", self.plain)] if "plain" in self.model_fields_set else []
+        for field, name in given:
+            if name not in self.arms:
+                raise ValueError(f"{field} names arm {name!r}, which is not among the arms: use one of {', '.join(self.arms)}")
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return Path(self.out or f"runs/{self.name}")
+
+    def arm_folder(self, arm: str) -> Path:
+        """Where an arm's episodes, errors and provenance lie."""
+        return self.folder / "arms" / arm
+
+
+def check_split(config: EvalConfig, families: Iterable[str]) -> None:
+    """Refuse held-out families under any other split label. Raises ConfigError."""
+    held = sorted(HELD_OUT & set(families))
+    if held and config.split != "held_out":
+        raise ConfigError(
+            f"evaluation {config.name}: split: {config.split!r} but family {', '.join(held)} is held out: "
+            "set split: held_out only for the final test, or take these families out"
+        )

@@ -1,0 +1,79 @@
+"""Figures of the report as SVG text, to stand inside one HTML file."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+INK, GRID = "#1c2733", "#d9dee4"
+COLOURS = ("#0b6e8f", "#b4451f", "#4b7a1f", "#7a3e9d", "#a67c00", "#c2255c", "#33475b", "#00796b")
+MARKERS = "osD^vPX*"
+STYLE = {
+    "font.family": ["sans-serif"],
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "svg.hashsalt": "ctxctl",  # equal data gives an equal file
+    "svg.fonttype": "none",
+}
+
+
+def correctness_against_tokens(arms: Mapping[str, Mapping[str, Any]], correct: str, tokens: str) -> str | None:
+    """One point an arm with both 95 % intervals; None if no arm has both metrics."""
+    points = {name: (m[tokens], m[correct]) for name, m in arms.items() if tokens in m and correct in m}
+    if not points:
+        return None
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(4.8, 3.9), layout="constrained")
+        for position, (name, (x, y)) in enumerate(points.items()):
+            colour, marker = COLOURS[position % len(COLOURS)], MARKERS[position % len(MARKERS)]
+            axes.errorbar(
+                x["mean"],
+                y["mean"],
+                xerr=_reach(x),
+                yerr=_reach(y),
+                fmt=marker,
+                color=colour,
+                ms=7,
+                lw=1.2,
+                capsize=3,
+                label=name,
+            )
+        means = [x["mean"] for x, _ in points.values()]
+        if min(means) > 0 and max(means) / min(means) > 6:
+            axes.set_xscale("log")
+        axes.set_ylim(-0.04, 1.04)
+        axes.set_xlabel("cumulative tokens an episode (95 %)")
+        axes.set_ylabel("task_correct (95 %)")
+        axes.grid(color=GRID, lw=0.7)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.legend(loc="outside lower center", ncols=min(3, len(points)), frameon=False)
+        return _svg(figure, f"{correct} against {tokens}, one point an arm")
+
+
+def _reach(value: Mapping[str, Any]) -> list[list[float]] | None:
+    if value["lo"] is None:
+        return None
+    return [[max(0.0, value["mean"] - value["lo"])], [max(0.0, value["hi"] - value["mean"])]]
+
+
+def _svg(figure: Any, label: str) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    svg = buffer.getvalue()
+    # With the view box alone the figure scales to a phone; width and height in points would overflow it.
+    svg = re.sub(r'\s(?:width|height)="[0-9.]+pt"', "", svg[svg.index("<svg") :], count=2)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

@@ -1,0 +1,82 @@
+"""What the trainer keeps of a scored episode, and what follows from all of a batch: advantages and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from envs.rewards import advantages as group_advantages
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One episode's result. Small and plain: every process gathers those of all others.
+
+    ``metrics`` are means over the batch under their names; ``counts`` are sums over the batch divided by its episodes.
+    """
+
+    q: float
+    """Quality, the reward."""
+    s: float
+    """Saving; counts only between episodes of a group that is fully right."""
+    fully_right: bool
+    quality_step: float
+    """Smallest step of ``q``; bounds what saving may weigh."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, float] = field(default_factory=dict)
+    excluded: bool = False
+    """The backend failed: no policy's doing, so no baseline and no gradient."""
+
+
+def advantages(outcomes: Sequence[Outcome], group_size: int) -> list[float]:
+    """Advantage of each episode; consecutive ``group_size`` outcomes are one group. Excluded episodes get 0."""
+    out: list[float] = []
+    for group in grouped(outcomes, group_size):
+        kept = [o for o in group if not o.excluded]
+        values: list[float] = []
+        if len(kept) > 1:
+            values = list(
+                group_advantages(
+                    [o.q for o in kept], [o.s for o in kept], [o.fully_right for o in kept], min(o.quality_step for o in kept)
+                )
+            )
+        left = iter(values or [0.0] * len(kept))
+        out += [0.0 if o.excluded else next(left) for o in group]
+    return out
+
+
+def batch_metrics(outcomes: Sequence[Outcome], group_size: int) -> dict[str, float]:
+    """Metrics of a batch under their tracking names; excluded episodes count only in ``episode/excluded``."""
+    kept = [o for o in outcomes if not o.excluded]
+    out = {"episode/excluded": float(len(outcomes) - len(kept))}
+    if not kept:
+        return out
+    out |= {"reward/q": mean([o.q for o in kept]), "reward/s": mean([o.s for o in kept])}
+    for name in sorted({k for o in kept for k in o.metrics}):
+        out[name] = mean([o.metrics[name] for o in kept if name in o.metrics])
+    for name in sorted({k for o in kept for k in o.counts}):
+        out[name] = sum(o.counts.get(name, 0.0) for o in kept) / len(kept)
+    if group_size > 1:
+        right = [all(o.fully_right for o in g) for g in grouped(outcomes, group_size)]
+        out["groups/all_right"] = mean([float(r) for r in right])
+        out["groups/zero_variance"] = len(flat_groups(outcomes, group_size)) / len(right)
+    return out
+
+
+def grouped(outcomes: Sequence[Outcome], group_size: int) -> list[Sequence[Outcome]]:
+    """Consecutive groups."""
+    return [outcomes[i : i + group_size] for i in range(0, len(outcomes), group_size)]
+
+
+def flat_groups(outcomes: Sequence[Outcome], group_size: int) -> list[int]:
+    """Numbers of the groups that teach nothing: all of one quality, and not all right (there, saving still teaches)."""
+    return [
+        number
+        for number, group in enumerate(grouped(outcomes, group_size))
+        if max(o.q for o in group) - min(o.q for o in group) < 1e-9 and not all(o.fully_right for o in group)
+    ]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean of a non-empty sequence."""
+    return sum(values) / len(values)

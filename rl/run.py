@@ -1,0 +1,255 @@
+"""One RL run: from a config to a final model in one run folder. The same call resumes; a finished run is left as it is.
+
+<out>/config.yaml      resolved config
+      provenance.jsonl commit, versions, machine of each start
+      metrics.jsonl    one line a step
+      checkpoint-<n>/  optimizer, random state, weights; whole when complete.json is there
+      model/           final weights and tokenizer (an adapter is merged in)
+      adapter/         the adapter alone, with lora
+      done.json        written last
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from envs.chat import ChatML
+from envs.config import ConfigError, dump_config
+from envs.profiles import get_profile, prompt_text
+from envs.runs import Tracker, append_jsonl, provenance, read_json, write_json_atomic, write_text_atomic
+from rl.config import VLLM_MODES, RLConfig, micro_batches
+from rl.resume import CONFIG, DONE, check_same_config, drop_metrics_after, last_checkpoint
+
+
+def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None = None) -> dict[str, Any]:
+    """Train, or go on training, the run that ``config`` describes.
+
+    Args:
+        config: the run.
+        progress: draw a progress bar.
+        callbacks: further transformers callbacks.
+
+    Returns:
+        The content of ``done.json``: ``status`` ("finished"), ``steps``, ``model`` (folder), ``seconds`` and the last metrics.
+        A run stopped by Ctrl-C returns ``status`` "interrupted" and writes no ``done.json``.
+
+    Raises:
+        UserError: a config, data or model that can't be used, or a log-probability gap beyond the bound.
+    """
+    out = Path(config.out)
+    checkpoint, first = last_checkpoint(out)
+    finished = (out / DONE).is_file()
+    if checkpoint or finished:
+        check_same_config(config, out)
+    if finished:
+        print(f"{out}: finished before; choose another out to train again", file=sys.stderr)
+        return dict(read_json(out / DONE))
+    main = _rank() == 0
+    if main:
+        write_text_atomic(out / CONFIG, dump_config(config))
+        append_jsonl(out / "provenance.jsonl", provenance())
+        drop_metrics_after(out, first)
+
+    # Heavy imports wait until the config is known to be good.
+    from rl.callbacks import RunCallback, Stop
+
+    stop = Stop()
+    tracker = Tracker(
+        config.wandb.mode if main else "disabled", out, project=config.wandb.project, config=config.model_dump(mode="json")
+    )
+    watch = RunCallback(out, tracker, stop, total=config.steps, first=first, progress=progress, main=main)
+    started = time.monotonic()
+    try:
+        with stop.on_interrupt():
+            trainer = build(config, on_turn=watch.on_turn)
+            for callback in [*(callbacks or []), watch]:
+                trainer.add_callback(callback)
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    finally:
+        watch.close()
+    if trainer.state.global_step < config.steps:
+        return {"status": "interrupted", "steps": trainer.state.global_step, "out": str(out)}
+    save(trainer, config, out)
+    done = {
+        "status": "finished",
+        "steps": config.steps,
+        "model": str(out / "model"),
+        "seconds": round(time.monotonic() - started, 1),
+        "metrics": _last_metrics(trainer),
+    }
+    if main:
+        write_json_atomic(out / DONE, done)
+    return done
+
+
+def build(config: RLConfig, *, on_turn: Any = None) -> Any:
+    """The trainer of a run: probes, tokenizer, weights and settings. Raises ConfigError, DataError or ModelError."""
+    import torch
+    from transformers.trainer_callback import PrinterCallback, ProgressCallback
+
+    from envs.policies.smollm2 import load_tokenizer
+    from rl.probes import ProbeGame, draw, load_probes
+    from rl.trainer import EpisodeGRPOTrainer
+
+    try:
+        profile = get_profile(config.profile)
+        prompt_text(config.prompt, profile.managed)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    probes = load_probes(config.probes, "probes")
+    val_probes = load_probes(config.val_probes, "val_probes")[: config.val_limit] if config.val_probes else []
+    args = trainer_args(config, profile.reply_tokens, cuda=torch.cuda.is_available(), validate=bool(val_probes))
+    if config.world_size and args.world_size != config.world_size:
+        raise ConfigError(
+            f"world_size: {args.world_size} process(es) started, not {config.world_size}: check the launcher's settings"
+        )
+    tokenizer = load_tokenizer(config.model)
+    tokenizer.padding_side = "left"
+    chat = ChatML(tokenizer)
+    game = ProbeGame(profile, chat, config.prompt)
+    trainer = EpisodeGRPOTrainer(
+        load_weights(config),
+        args,
+        start=game.start,
+        judge=game.judge,
+        tasks=draw(probes, config.steps * (config.episodes_per_step // config.group_size), config.seed),
+        val_tasks=val_probes,
+        chat=chat,
+        max_turns=config.max_turns,
+        max_segments=config.max_segments,
+        weighting=config.weighting,
+        redraw=config.redraw,
+        reuse_tokens=config.reuse_tokens,
+        gap_stop=config.gap_stop,
+        on_turn=on_turn,
+        peft_config=lora_config(config),
+    )
+    for callback in (PrinterCallback, ProgressCallback):
+        trainer.remove_callback(callback)
+    return trainer
+
+
+def trainer_args(config: RLConfig, reply_tokens: int, *, cuda: bool, validate: bool) -> Any:
+    """TRL's settings: ours, and the ``trainer`` section as it is. Raises ConfigError when they don't fit together."""
+    from trl import GRPOConfig
+
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    chunks = micro_batches(config, processes)
+    settings: dict[str, Any] = {
+        "learning_rate": 1e-6,
+        "lr_scheduler_type": "constant",
+        "use_cpu": not cuda,
+        "dataloader_pin_memory": cuda,
+        "gradient_checkpointing": cuda,
+        "logging_steps": 1,
+        **config.trainer,
+        "output_dir": config.out,
+        "run_name": Path(config.out).name,
+        "max_steps": config.steps,
+        "num_generations": config.group_size,
+        "per_device_train_batch_size": config.micro_batch,
+        "gradient_accumulation_steps": chunks,
+        "steps_per_generation": chunks,
+        "num_generations_eval": 1,
+        "per_device_eval_batch_size": config.val_batch,
+        "max_completion_length": reply_tokens,
+        "temperature": config.temperature,
+        "top_p": 1.0,
+        "top_k": 0,
+        "seed": config.seed,
+        "bf16": config.precision == "bf16",
+        "fp16": False,
+        "loss_type": "dapo",
+        "scale_rewards": "none",
+        "reward_weights": [1.0, 0.0],
+        "shuffle_dataset": False,
+        "remove_unused_columns": False,
+        "save_strategy": "steps",
+        "save_steps": config.save_every,
+        "save_total_limit": config.keep_checkpoints,
+        "eval_strategy": "steps" if validate else "no",
+        "eval_steps": config.val_every if validate else None,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+    if settings.get("use_vllm"):
+        settings.setdefault("vllm_importance_sampling_mode", VLLM_MODES[0])
+    try:
+        return GRPOConfig(**settings)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"trainer: TRL refuses the settings: {' '.join(str(error).split())}") from error
+
+
+def load_weights(config: RLConfig) -> Any:
+    """The start model in the precision it is trained in. Raises ModelError, or ConfigError for a bare adapter."""
+    import torch
+
+    from envs.policies.smollm2 import load_model, resolve_model
+
+    source = Path(resolve_model(config.model))
+    if (source / "adapter_config.json").is_file():
+        raise ConfigError(f"model: {source} is an adapter: name the merged model folder beside it")
+    # Adapters are fp32 on whatever base; weights that are trained themselves must be fp32, or small updates round away.
+    dtype = "bfloat16" if config.lora and config.precision == "bf16" else "float32"
+    model = load_model(config.model, dtype=dtype, device="cuda" if torch.cuda.is_available() else "cpu")
+    if config.freeze_embeddings:
+        model.get_input_embeddings().weight.requires_grad_(False)
+    return model.train()
+
+
+def lora_config(config: RLConfig) -> Any:
+    """The adapter's settings, or None."""
+    if not config.lora:
+        return None
+    from peft import LoraConfig
+
+    given = config.lora if isinstance(config.lora, dict) else {}
+    return LoraConfig(**{"r": 16, "lora_alpha": 32, "target_modules": "all-linear", **given}, task_type="CAUSAL_LM")
+
+
+def save(trainer: Any, config: RLConfig, out: Path) -> None:
+    """Write the final model (and the adapter alone); a folder that is there is whole."""
+    import torch
+
+    if config.lora:
+        trainer.save_model(str(out / "adapter"))
+    if not config.lora:
+        _replace(out / "model", lambda folder: trainer.save_model(str(folder)), trainer)
+        return
+    if trainer.accelerator.is_main_process:
+        model = trainer.accelerator.unwrap_model(trainer.model).to(torch.float32)  # merging in bf16 would round the adapter away
+        merged = model.merge_and_unload()
+
+        def write(folder: Path) -> None:
+            merged.save_pretrained(str(folder))
+            trainer.processing_class.save_pretrained(str(folder))
+
+        _replace(out / "model", write, trainer)
+
+
+def _replace(target: Path, write: Any, trainer: Any) -> None:
+    """Write a folder beside ``target`` and rename it. ``write`` runs on every process that gets here."""
+    partial = target.with_name(target.name + ".partial")
+    if trainer.accelerator.is_main_process:
+        shutil.rmtree(partial, ignore_errors=True)
+    write(partial)
+    if trainer.accelerator.is_main_process:
+        shutil.rmtree(target, ignore_errors=True)
+        (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle that no reader of the model needs
+        partial.rename(target)
+
+
+def _rank() -> int:
+    return int(os.environ.get("RANK", "0"))
+
+
+def _last_metrics(trainer: Any) -> dict[str, Any]:
+    from rl.callbacks import clean
+
+    lines = [line for line in trainer.state.log_history if "reward/q" in line]
+    return clean(lines[-1]) if lines else {}

@@ -1,0 +1,272 @@
+"""One SFT run in one folder; the same call resumes it.
+
+The folder holds
+
+    out/config.yaml      the resolved config            out/metrics.jsonl   one line a step
+    out/run.json         data hash, counts, versions    out/checkpoints/    complete ones carry complete.json
+    out/arguments.json   TRL's resolved arguments       out/model/          the trained model and its tokenizer
+                                                        out/done.json       the result; a finished run returns it at once
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envs.chat import get_chat
+from envs.config import ConfigError, dump_config, load_config
+from envs.runs import (
+    DataError,
+    Tracker,
+    provenance,
+    read_json,
+    read_jsonl,
+    write_json_atomic,
+    write_jsonl_atomic,
+    write_text_atomic,
+)
+from envs.trajectory import Trajectory
+from sft.config import SFTStageConfig, trainer_arguments
+from sft.rows import Counts, Row, build_rows, padding_share, split_rows
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from trl import SFTConfig
+
+    from sft.trainer import SegmentTrainer
+
+
+def run(config: SFTStageConfig, where: str = "config") -> dict[str, Any]:
+    """Train, validate and save; returns what ``done.json`` holds.
+
+    ``where`` names the config's file in error messages. Raises UserError (one line) for a mistake in config or data. A Ctrl-C
+    or a kill loses the steps since the last complete checkpoint and nothing else.
+    """
+    out = Path(config.out).expanduser()
+    _check_folder(config, out, where)
+    if (out / "done.json").is_file():
+        result: dict[str, Any] = read_json(out / "done.json")
+        print(f"{out}: finished already (loss {result['loss']}): nothing to do")
+        return result
+    arguments = trainer_arguments(config, where)
+    train, held, counts = read_rows(config)
+    _claim(config, out, counts, arguments)
+    with Tracker(
+        config.wandb.mode if _is_main() else "disabled", out, project=config.wandb.project, config=config.model_dump()
+    ) as tracker:
+        if not (out / "model").is_dir():
+            _train(config, out, arguments, train, tracker)
+        summary = read_json(out / "trained.json")
+        result = {**summary, "rows": counts.as_dict(), "held_out": _validate(out, held), "model": str(out / "model")}
+        tracker.summary(result)
+    if _is_main():
+        write_json_atomic(out / "done.json", result)
+    return result
+
+
+def read_rows(config: SFTStageConfig, progress: bool = True) -> tuple[list[Row], list[Row], Counts]:
+    """Training rows, held-out rows, counts of a config's data. Raises DataError."""
+    source = config.data_file
+    rows, counts = build_rows(
+        read_jsonl(source, model=Trajectory), get_chat(config.model), config.max_row_tokens, str(source), progress and _is_main()
+    )
+    train, held = split_rows(rows, config.eval_share, config.seed)
+    return train, held, counts
+
+
+def plan(config: SFTStageConfig, where: str = "config") -> dict[str, Any]:
+    """What a run would do: rows, steps, tokens, and the shares of padding and of shared prefixes in its batches."""
+    from sft.shared import computed_tokens
+    from sft.trainer import RowSampler
+
+    arguments = trainer_arguments(config, where)
+    train, held, counts = read_rows(config)
+    share = config.share_prefix if config.share_prefix is not None else bool(arguments.use_cpu)
+    micro = arguments.per_device_train_batch_size
+    size = micro * arguments.gradient_accumulation_steps
+    order = [train[i] for i in RowSampler(train, size, config.seed, share)]
+    batches = [order[i : i + micro] for i in range(0, len(order), micro)]
+    tokens = sum(len(r.input_ids) for r in train)
+    if share:
+        counts.shared_share = 1 - sum(computed_tokens([r.input_ids for r in batch]) for batch in batches) / tokens
+    else:
+        counts.padding_share = padding_share(batches, arguments.pad_to_multiple_of or 1)
+    epochs = arguments.num_train_epochs
+    steps = arguments.max_steps if arguments.max_steps > 0 else int(-(-len(train) // size) * epochs)
+    return {**counts.as_dict(), "train_rows": len(train), "held_out_rows": len(held), "train_tokens": tokens, "steps": steps}
+
+
+def _check_folder(config: SFTStageConfig, out: Path, where: str) -> None:
+    """Refuse a folder that another config has taken. Raises ConfigError."""
+    file = out / "config.yaml"
+    if not file.is_file():
+        return
+    before, now = (c.model_dump(mode="json") for c in (load_config(SFTStageConfig, file), _resolved(config)))
+    for key in before:
+        if key != "wandb" and before[key] != now[key]:
+            raise ConfigError(
+                f"{where}: {key}: {now[key]!r}, but {file} was started with {before[key]!r}: "
+                "choose another 'out', or give the old value to resume"
+            )
+
+
+def _resolved(config: SFTStageConfig) -> SFTStageConfig:
+    return config.model_copy(update={"trainer": config.trainer_settings})
+
+
+def _claim(config: SFTStageConfig, out: Path, counts: Counts, arguments: SFTConfig) -> None:
+    """Take the run folder once config and data are known to be good. Raises DataError when the data isn't what it began with."""
+    digest = hashlib.sha256(config.data_file.read_bytes()).hexdigest()
+    file = out / "run.json"
+    if file.is_file() and (before := read_json(file)["data_sha256"]) != digest:
+        raise DataError(f"{config.data_file}: has changed since this run began ({file}: {before[:12]}…): choose another 'out'")
+    if _is_main():
+        write_text_atomic(out / "config.yaml", dump_config(_resolved(config)))
+        write_json_atomic(file, {"data_sha256": digest, "rows": counts.as_dict(), **provenance()})
+        write_json_atomic(out / "arguments.json", arguments.to_dict())
+
+
+def _train(config: SFTStageConfig, out: Path, arguments: SFTConfig, rows: Sequence[Row], tracker: Tracker) -> None:
+    """From the last complete checkpoint, or from the start, to ``out/model`` and ``out/trained.json``."""
+    from transformers import PrinterCallback
+    from transformers.utils.logging import disable_progress_bar
+
+    from envs.policies.smollm2 import load_tokenizer
+    from sft.shared import can_share
+    from sft.trainer import Clock, RunLog, SegmentTrainer
+
+    disable_progress_bar()  # there is one bar: ours
+    model = _load(config, arguments)
+    share = config.share_prefix if config.share_prefix is not None else arguments.use_cpu and not arguments.gradient_checkpointing
+    if share and not can_share(model):
+        if config.share_prefix:
+            raise ConfigError(
+                f"share_prefix: true, but {config.model!r} doesn't attend to its whole past in every layer: set it to false"
+            )
+        share = False
+    clock = Clock(config.max_minutes * 60 if config.max_minutes is not None else None)
+    trainer = SegmentTrainer(
+        model, arguments, rows, load_tokenizer(config.model), share=share, clock=clock, peft_config=_adapter(config)
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(RunLog(trainer, out, tracker))
+    record = _fit(trainer, out)
+    if trainer.stopped != "planned":
+        print(f"{out}: stopped after step {record['step']} of {record['max_steps']}: max_minutes={config.max_minutes} is used up")
+    _save(config, out, trainer)
+    if _is_main():
+        last = read_jsonl(out / "metrics.jsonl", torn="drop_last")[-1:]
+        seconds = clock.elapsed
+        write_json_atomic(
+            out / "trained.json",
+            {
+                "steps": record["step"],
+                "planned_steps": record["max_steps"],
+                "stopped": trainer.stopped,
+                "loss": last[0]["loss"] if last else None,
+                "minutes": round(seconds / 60, 3),
+                "tokens": trainer.row_tokens,
+                "computed_tokens": trainer.computed_tokens,
+                "tokens_per_second": round(trainer.row_tokens / seconds, 1) if seconds else None,
+            },
+        )
+        (out / "model.partial").rename(out / "model")
+    trainer.accelerator.wait_for_everyone()
+
+
+def _fit(trainer: SegmentTrainer, out: Path) -> dict[str, Any]:
+    """Train from the last complete checkpoint or from the start; returns ``step`` and ``max_steps``."""
+    from sft.trainer import last_complete
+
+    checkpoint = last_complete(Path(trainer.args.output_dir))
+    if checkpoint is None:
+        _keep_metrics(out / "metrics.jsonl", 0)
+        trainer.train()
+    else:
+        record = trainer.restore(checkpoint)
+        print(f"{out}: resumes from step {record['step']} of {record['max_steps']}")
+        _keep_metrics(out / "metrics.jsonl", record["step"])
+        if record["step"] >= record["max_steps"] or record["stopped"] != "planned":
+            trainer.load_weights(checkpoint)
+            return record
+        trainer.train(resume_from_checkpoint=str(checkpoint))
+    return {"step": trainer.state.global_step, "max_steps": trainer.state.max_steps}
+
+
+def _load(config: SFTStageConfig, arguments: SFTConfig) -> PreTrainedModel:
+    """fp32 weights, or bf16 ones under an fp32 adapter on a GPU: pure bf16 AdamW rounds its updates away."""
+    from envs.policies.smollm2 import load_model
+
+    half = config.lora is not None and arguments.bf16 and not arguments.use_cpu
+    model = load_model(config.model, dtype="bfloat16" if half else "float32", device="cpu")
+    layers = getattr(model.base_model, "layers", None)
+    if config.freeze_layers and (layers is None or config.freeze_layers >= len(layers)):
+        depth = "no list of layers" if layers is None else f"{len(layers)} layers"
+        raise ConfigError(f"freeze_layers: {config.freeze_layers}, but {config.model!r} has {depth}: use a smaller number")
+    if config.lora is None:
+        if config.freeze_embeddings:
+            model.get_input_embeddings().requires_grad_(False)
+            model.get_output_embeddings().requires_grad_(False)
+        for layer in list(layers or ())[: config.freeze_layers]:
+            layer.requires_grad_(False)
+    model.config.use_cache = False
+    return model
+
+
+def _adapter(config: SFTStageConfig) -> Any:
+    if config.lora is None:
+        return None
+    from peft import LoraConfig
+
+    lora = config.lora
+    return LoraConfig(
+        r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=lora.target_modules, task_type="CAUSAL_LM"
+    )
+
+
+def _save(config: SFTStageConfig, out: Path, trainer: SegmentTrainer) -> None:
+    """The model and tokenizer into ``out/model.partial``, the adapter merged in; the caller renames it when all is written."""
+    import torch
+
+    partial = out / "model.partial"
+    if _is_main():
+        shutil.rmtree(partial, ignore_errors=True)
+    trainer.accelerator.wait_for_everyone()
+    dtype = getattr(torch, config.save_dtype)
+    if config.lora is not None:
+        trainer.model = trainer.model.to(dtype=torch.float32).merge_and_unload()
+    elif dtype == torch.float32:
+        trainer.model.config.use_cache = True
+        trainer.save_model(str(partial))
+        return
+    if _is_main():
+        model = trainer.accelerator.unwrap_model(trainer.model).to(dtype=dtype)
+        model.config.use_cache = True
+        model.save_pretrained(partial)
+        trainer.processing_class.save_pretrained(partial)
+
+
+def _validate(out: Path, held: Sequence[Row]) -> dict[str, Any] | None:
+    """Validation on the model as saved, so a model that can't be loaded back is noticed here."""
+    if not held or not _is_main():
+        return None
+    from envs.policies.smollm2 import load_model
+    from sft.evaluate import teacher_forced
+
+    return teacher_forced(load_model(out / "model"), held, progress=True)
+
+
+def _keep_metrics(file: Path, step: int) -> None:
+    """Drop the lines that a resumed run will write again."""
+    if file.is_file() and _is_main():
+        lines = read_jsonl(file, torn="drop_last")
+        if any(line["step"] > step for line in lines):
+            write_jsonl_atomic(file, [line for line in lines if line["step"] <= step])
+
+
+def _is_main() -> bool:
+    return int(os.environ.get("RANK", "0")) == 0

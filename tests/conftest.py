@@ -1,0 +1,76 @@
+"""What the tests share: the chat writer, and sessions and probes played once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+
+from envs.chat import ChatML
+
+
+@pytest.fixture(scope="session")
+def chat() -> ChatML:
+    """The chat writer with SmolLM2's real tokenizer."""
+    from envs.policies.smollm2 import load_tokenizer
+
+    return ChatML(load_tokenizer("smollm2"))
+
+
+@pytest.fixture(scope="session")
+def expert_episodes(chat):
+    """The expert on 32 sessions of every family, played once."""
+    from envs.episode import Episode, play
+    from envs.policies.expert import Expert
+    from envs.profiles import get_profile
+    from envs.tasks import FAMILIES
+
+    core = get_profile("core@1")
+    episodes = [Episode(m.generate(seed), core, chat) for m in FAMILIES.values() for seed in range(32)]
+    play(episodes, Expert(chat))
+    return episodes
+
+
+@pytest.fixture(scope="session")
+def expert_sessions(expert_episodes):
+    """Their stored trajectories."""
+    return [e.trajectory("expert") for e in expert_episodes]
+
+
+@pytest.fixture(scope="session")
+def probes(chat):
+    """Probes of every kind and family, by base: ``(kind, [probe, …])``."""
+    from envs.tasks import FAMILIES
+    from envs.tasks.probes import KINDS, make_probes
+
+    made = []
+    for family in FAMILIES:
+        for kind in KINDS:
+            groups = (make_probes(family, seed, kind, chat) for seed in range(40))
+            made += [(kind, group) for group in itertools.islice(filter(None, groups), 4)]
+    return made
+
+
+@pytest.fixture(scope="session")
+def play_probes(chat, probes):
+    """A function that plays all probes with a policy: probe id -> (probe, trajectory, score)."""
+    from envs.episode import Episode, play
+    from envs.profiles import get_profile
+    from envs.scoring import score
+
+    done = {}
+
+    def run(policy):
+        if policy.name not in done:
+            flat = [p for _, group in probes for p in group]
+            episodes = [Episode.from_probe(p, get_profile("core@1"), chat) for p in flat]
+            play(episodes, policy)
+            trajectories = [e.trajectory(policy.name) for e in episodes]
+            done[policy.name] = {p.id: (p, t, score(t)) for p, t in zip(flat, trajectories, strict=True)}
+        return done[policy.name]
+
+    return run

@@ -1,0 +1,131 @@
+"""The data stage: kinds, masks, splits, files, and one clear line for every mistake."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from data_gen.__main__ import app
+from data_gen.build import build
+from data_gen.card import card
+from data_gen.config import DataConfig
+from data_gen.run import run
+from envs.config import ConfigError
+from envs.runs import DataError, read_jsonl
+from envs.tasks.base import Probe, split_of
+from envs.trajectory import Trajectory
+
+SMALL = {
+    "counts": {
+        "direct": 3, "managed": 3, "recovery": 6, "static": 2, "keep": 2, "other": 1, "changed": 3, "never": 1, "never_open": 1, "present": 1,
+    },
+    "val_bases": 7,
+    "rl_bases": 3,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data():
+    return build(DataConfig(**SMALL))
+
+
+def test_every_kind_is_there_with_its_twins(data):
+    kinds = Counter(t.kind for t in data.trajectories)
+    assert set(kinds) == {"direct", "managed", "recovery", "detect"}
+    damaged = [t for t in data.trajectories if t.variant in ("missing", "superseded") and ".q" not in t.id]
+    ids = {t.id for t in data.trajectories}
+    assert damaged
+    assert all(t.id.rsplit("/", 1)[0] + "/present" in ids for t in damaged)
+
+
+def test_direct_episodes_touch_no_context_tool_and_managed_ones_do(data):
+    def tools(kind):
+        return {o.tool for t in data.trajectories if t.kind == kind for i in t.inferences for o in i.outcomes}
+
+    assert not tools("direct") & {"note", "fold", "compress", "read", "find"}
+    assert {"note", "fold"} <= tools("managed")
+
+
+def test_erroneous_steps_are_refused_by_the_host_and_masked_and_nothing_else_is(data):
+    masked = 0
+    for t in data.trajectories:
+        for i in t.inferences:
+            refused = any(o.code not in ("ok", "result", "shown") for o in i.outcomes)
+            assert refused == (not i.trained)
+            masked += not i.trained
+    assert masked == SMALL["counts"]["recovery"]
+
+
+def test_a_lossy_brief_is_mended_by_a_note_that_cites_the_evidence(data):
+    mended = [t for t in data.trajectories if t.kind == "recovery" and t.variant == "missing"]
+    assert mended
+    for t in mended:
+        lines = [i.text for i in t.inferences]
+        assert lines[0].startswith("read e")
+        event = lines[0].split()[1]
+        assert any(line.startswith("note ") and line.endswith(f"@{event}") for line in lines[1:-1])
+
+
+def test_splits_are_by_content_and_disjoint(data):
+    trained = {t.base or t.session.id for t in data.trajectories}
+    rl, val = {p.base for p in data.rl_probes}, {p.base for p in data.val_probes}
+    assert trained and rl and val
+    assert not trained & rl and not trained & val and not rl & val
+    free = [t.session for t in data.trajectories if t.base is None]
+    assert all(split_of(s) == "train" for s in free)
+
+
+def test_same_seed_same_bytes_other_seed_other_sessions():
+    tiny = DataConfig(counts=dict.fromkeys(SMALL["counts"], 0) | {"static": 1}, val_bases=1, rl_bases=0)
+    one, two = build(tiny), build(tiny)
+    assert [t.model_dump_json() for t in one.trajectories] == [t.model_dump_json() for t in two.trajectories]
+    other = build(tiny.model_copy(update={"seed": 1}))
+    assert {t.base for t in one.trajectories}.isdisjoint({t.base for t in other.trajectories})
+
+
+def test_held_out_families_are_refused_unless_asked_for():
+    with pytest.raises(ValueError, match="travel is held out"):
+        build(DataConfig(families=("travel",), **SMALL))
+
+
+def test_files_load_and_a_second_run_returns_at_once(tmp_path):
+    from datasets import load_dataset
+
+    config = DataConfig(out=str(tmp_path / "d"), **SMALL)
+    first = run(config)
+    stamp = (tmp_path / "d/trajectories.jsonl").stat().st_mtime_ns
+    assert run(config) == first
+    assert (tmp_path / "d/trajectories.jsonl").stat().st_mtime_ns == stamp
+    stored = read_jsonl(tmp_path / "d/trajectories.jsonl", model=Trajectory)
+    assert len(stored) == first["trajectories"]
+    read_jsonl(tmp_path / "d/probes.val.jsonl", model=Probe)
+    rows = load_dataset("parquet", data_files=str(tmp_path / "d/trajectories.parquet"), split="train", cache_dir=str(tmp_path / "c"))
+    assert rows.num_rows == first["trajectories"]
+    assert json.loads(rows[0]["trajectory"])["id"] == rows[0]["id"]
+    assert rows[0]["messages"][0]["role"] == "system"
+    with pytest.raises(ConfigError, match="another config"):
+        run(config.model_copy(update={"seed": 9}))
+
+
+def test_a_torn_line_names_file_and_line(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"v": 1}\n{"v": ', encoding="utf-8")
+    with pytest.raises(DataError, match=r"t\.jsonl"):
+        read_jsonl(path, model=Trajectory)
+
+
+def test_the_card_counts_what_was_made(data):
+    text = card(DataConfig(**SMALL), data)
+    n = sum(t.kind == "detect" for t in data.trajectories)
+    assert f"| detect | {n} |" in text
+    assert "seed: 0" in text
+
+
+def test_an_unknown_key_is_one_line_with_the_nearest_name(tmp_path):
+    result = CliRunner().invoke(app, ["configs/data_demo.yaml", f"out={tmp_path}", "counts.chnged=3"])
+    assert result.exit_code == 2
+    assert "did you mean 'changed'" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,406 @@
+"""The expert is right everywhere and a function of the view; scripted policies that a sound metric must catch."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from game import Game, make_session
+
+from envs.episode import Episode, play
+from envs.ledger import check_ledger
+from envs.policies.base import Sampled, View
+from envs.policies.expert import Expert
+from envs.policies.scripted import SCRIPTED, Abstainer, AlwaysRead, ClosedBook, Fabricator, NeverRead
+from envs.profiles import get_profile
+from envs.scoring import normal_form, score
+from envs.tasks import FAMILIES, HELD_OUT_FAMILIES, SPECS, TRAIN_FAMILIES
+from envs.tasks.base import ToolSpec, content_hash, split_of
+from envs.tasks.engine import Knobs
+from envs.tasks.surface import PATTERNS
+
+CORE = get_profile("core@1")
+REFUSED = re.compile(r"^! ")
+VALUE = re.compile("|".join(f"(?:{p})" for p in (r"\b\d{3,6}\b", *(PATTERNS[k] for k in ("code", "date", "clock", "hotel", "address")))))
+
+
+def pair_success(played, group):
+    """Damaged probe recovered and its ``present`` twin right with no read-back."""
+    present, damaged = (played[p.id][2] for p in group)
+    return bool(damaged.recovered and present.fully_right and not present.reads)
+
+
+def pairs(probes):
+    return [group for kind, group in probes if not kind.startswith("never")]
+
+
+# ---- the ceiling -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_expert_is_fully_right_on_every_session_without_a_refused_call(expert_sessions):
+    assert {t.family for t in expert_sessions} == set(FAMILIES)
+    managed = 0
+    for t in expert_sessions:
+        result = score(t)
+        assert result.fully_right, f"{t.id}: {[c for c in result.checks if c.verdict != 'right']}"
+        assert (result.q, t.reason, result.malformed) == (1.0, "answered", 0)
+        assert not [o for i in t.inferences for o in i.outcomes if REFUSED.match(o.text)]
+        assert all(o.text != "No offer." for i in t.inferences for o in i.outcomes)
+        assert max(i.tokens_in for i in t.inferences) <= CORE.view_budget
+        assert all(len(i.ids) <= CORE.reply_tokens for i in t.inferences), "no turn that the reply cap would cut"
+        managed += result.rewrites
+    assert managed > len(expert_sessions)
+
+
+def test_the_expert_is_fully_right_on_every_kind_of_probe(chat, probes, play_probes):
+    played = play_probes(Expert(chat))
+    assert {(p.family, p.variant) for p, _, _ in played.values()} == {
+        (f, v) for f in FAMILIES for v in ("present", "missing", "superseded", "never_stated")
+    }
+    for probe, t, result in played.values():
+        assert result.fully_right, f"{probe.id}: {result.checks}"
+        assert not [o for i in t.inferences for o in i.outcomes if REFUSED.match(o.text)], probe.id
+        if probe.variant == "present":
+            assert not result.reads, f"{probe.id}: nothing was missing"
+        if probe.variant in ("missing", "superseded"):
+            assert result.recovered, f"{probe.id}: {result.funnel}"
+            assert all(result.funnel.values())
+            assert result.autonomous_read
+            assert result.mended is (True if probe.wrong_note else None)
+    kinds = {k for k, _ in probes}
+    assert len(kinds) == 6
+    assert any(p.wrong_note for p, _, _ in played.values())
+    assert all(pair_success(played, g) for g in pairs(probes))
+
+
+def test_the_expert_is_right_under_plain_history_too(chat):
+    plain = get_profile("plain@1")
+    episodes = [Episode(m.generate(seed), plain, chat) for m in FAMILIES.values() for seed in range(6)]
+    play(episodes, Expert(chat))
+    for e in episodes:
+        assert score(e.trajectory("expert")).fully_right
+        assert not any(i.text.split(" ")[0] in CORE.tools for i in e.inferences)
+
+
+# ---- a function of the view, not of the future -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_another_future_changes_no_action_before_it(chat, family):
+    module, expert, diverged = FAMILIES[family], Expert(chat), 0
+    for seed in range(20):
+        one, two = (module.generate(seed, future_seed=f) for f in (1, 2))
+        split = one.knobs["split_turn"]
+        assert one.turns[:split] == two.turns[:split] == module.generate(seed).turns[:split]
+        diverged += one.turns[split:] != two.turns[split:]
+        acts = []
+        for session in (one, two):
+            episode, texts = Episode(session, CORE, chat), []
+            while not episode.done and episode.turn < split:
+                sampled = expert.act([episode.view()])[0]
+                texts.append(sampled.text)
+                episode.step(sampled)
+            acts.append(texts)
+        assert acts[0] == acts[1]
+    assert diverged > 10
+
+
+def test_equal_views_of_different_logs_get_equal_actions(chat, probes):
+    """The record out of view is given another value: the same view, the same read, and then each log's own answer."""
+    expert, tried = Expert(chat), 0
+    for _, group in probes:
+        for probe in (p for p in group if p.variant in ("missing", "superseded")):
+            twin = with_other_value(probe)
+            if twin is None:
+                continue
+            try:
+                a, b = (Episode.from_probe(p, CORE, chat) for p in (probe, twin))
+            except ValueError:
+                continue
+            if a.view().ids != b.view().ids:
+                continue
+            assert a.log.digest() != b.log.digest()
+            first = [expert.act([e.view()])[0].text for e in (a, b)]
+            assert first[0] == first[1]
+            assert first[0].startswith(("read ", "find "))
+            play([a, b], expert)
+            results = [score(e.trajectory("expert")) for e in (a, b)]
+            assert all(r.fully_right for r in results)
+            assert a.replies[probe.start] != b.replies[probe.start]
+            tried += 1
+    assert tried >= 10
+
+
+def with_other_value(probe):
+    """The probe over a log whose asked value is another one of the same kind and spelling length."""
+    slot = probe.session.turns[-1].slots[0]
+    value = slot.accept[0]
+    if slot.kind not in ("amount", "code", "clock"):
+        return None
+    last = {"0": "1"}.get(value[-1], "0") if slot.kind != "clock" else {"0": "5", "5": "0"}[value[-1]]
+    other = value[:-1] + last
+    session = probe.session
+    if sum(value in text for text in session.responses.values()) != 1 or any(other in text for text in session.responses.values()):
+        return None
+    responses = {call: text.replace(value, other) for call, text in session.responses.items()}
+    facts = tuple(f.model_copy(update={"value": other}) if f.value == value else f for f in session.facts)
+    turns = (*session.turns[:-1], session.turns[-1].model_copy(update={"slots": (slot.model_copy(update={"accept": (other,)}),)}))
+    prefix = tuple(text.replace(value, other) for text in probe.prefix)
+    injection = probe.injection
+    return probe.model_copy(
+        update={"session": session.model_copy(update={"responses": responses, "facts": facts, "turns": turns}), "prefix": prefix, "injection": injection}
+    )
+
+
+def test_the_expert_takes_no_more_than_the_messages(chat, expert_sessions):
+    expert = Expert(chat)
+    for t in expert_sessions[::9]:
+        for inference, view in zip(t.inferences, t.views(), strict=True):
+            ids = chat.render(view)
+            assert expert.act([View(view, ids)])[0].text == inference.text, "index entries and event lists beside the view are not needed"
+
+
+def test_every_value_the_expert_emits_stands_in_the_view_it_saw(expert_sessions, chat, play_probes):
+    played = [t for _, t, _ in play_probes(Expert(chat)).values()]
+    notes = briefs = answers = 0
+    for t in [*expert_sessions, *played]:
+        slots = {i: {s.name: s for s in turn.slots} for i, turn in enumerate(t.session.turns)}
+        for inference, view in zip(t.inferences, t.views(), strict=True):
+            text = normal_form("\n".join(m.content for m in view))
+            for line in inference.text.split("\n"):
+                word = line.split(" ", 1)[0]
+                if word == "note":
+                    value = re.match(r"note [a-z0-9_.]+=(.*?)(?: @e[\de,]+)?(?: old| open)?$", line)[1]
+                    assert normal_form(value) in text
+                    notes += 1
+                elif word in ("fold", "compress"):
+                    for value in VALUE.findall(line):
+                        assert normal_form(value) in text
+                        briefs += 1
+                elif inference.kind == "answer":
+                    for part in line.split("; "):
+                        name, value = part.split("=", 1)
+                        if value != "unknown" and slots[inference.turn][name].source != "derived":
+                            assert normal_form(value) in text
+                            answers += 1
+    assert min(notes, briefs, answers) > 50, (notes, briefs, answers)
+
+
+# ---- policies that must fail -------------------------------------------------------------------------------------------------------------
+
+
+def test_closed_book_is_right_at_most_once_in_a_hundred(chat):
+    turns = right = 0
+    for family, module in FAMILIES.items():
+        asked = hit = 0
+        episodes = [Episode(module.generate(seed), CORE, chat) for seed in range(60)]
+        play(episodes, ClosedBook(chat))
+        for e in episodes:
+            by_turn = {}
+            for c in score(e.trajectory("closed_book")).checks:
+                by_turn[c.turn] = by_turn.get(c.turn, True) and c.verdict == "right"
+            asked, hit = asked + len(by_turn), hit + sum(by_turn.values())
+        assert hit <= max(1, 0.01 * asked), f"{family}: {hit} of {asked}"
+        turns, right = turns + asked, right + hit
+    assert right <= 0.01 * turns
+
+
+def test_no_question_contains_its_own_answer():
+    for module in FAMILIES.values():
+        for seed in range(150):
+            for turn in module.generate(seed).turns:
+                for slot in turn.slots:
+                    if not slot.never and slot.name != "over":
+                        assert not any(normal_form(a) in normal_form(turn.text) for a in slot.accept)
+
+
+@pytest.mark.parametrize("policy", [AlwaysRead, NeverRead, Abstainer, Fabricator])
+def test_pair_success_of_policies_without_judgement_is_zero(chat, probes, play_probes, policy):
+    played = play_probes(policy(chat))
+    assert sum(pair_success(played, g) for g in pairs(probes)) == 0
+
+
+def test_always_read_is_right_and_still_scores_no_pair(chat, play_probes):
+    played = play_probes(AlwaysRead(chat))
+    present = [r for p, _, r in played.values() if p.variant == "present"]
+    assert all(r.reads for r in present)
+    assert sum(r.fully_right for r in present) > 0.9 * len(present), "the metric, not a clumsy policy, is what catches it"
+    damaged = [r for p, _, r in played.values() if p.variant in ("missing", "superseded")]
+    assert sum(r.recovered for r in damaged) > 0.5 * len(damaged)
+
+
+def test_never_read_is_right_on_present_and_recovers_nothing(chat, play_probes):
+    played = play_probes(NeverRead(chat))
+    assert all(r.fully_right and not r.reads for p, _, r in played.values() if p.variant == "present")
+    for probe, _, r in played.values():
+        if probe.variant in ("missing", "superseded"):
+            assert not r.recovered
+            assert not r.fully_right
+            assert r.checks[0].verdict == ("abstained" if probe.variant == "missing" else "stale") or r.checks[0].verdict in ("abstained", "stale")
+
+
+def test_the_abstainer_is_caught_everywhere_but_where_nothing_was_stated(chat, play_probes):
+    played = play_probes(Abstainer(chat))
+    for probe, _, r in played.values():
+        assert r.fully_right == (probe.variant == "never_stated")
+        if probe.variant != "never_stated":
+            assert {c.verdict for c in r.checks} == {"abstained"}
+            assert r.q == 0
+
+
+def test_the_fabricator_is_wrong_where_nothing_was_stated(chat, play_probes):
+    played = play_probes(Fabricator(chat))
+    never = [r for p, _, r in played.values() if p.variant == "never_stated"]
+    assert never
+    for r in never:
+        assert (r.checks[0].verdict, r.checks[0].how, r.q) == ("wrong", "fabricated", -0.25)
+    missing = [r for p, _, r in played.values() if p.variant == "missing"]
+    assert not any(r.fully_right for r in missing)
+
+
+def test_scripted_policies_by_name():
+    assert set(SCRIPTED) == {"expert", "never_read", "always_read", "abstainer", "fabricator", "closed_book"}
+
+
+# ---- probes ------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_siblings_differ_by_the_injection_alone(chat, probes):
+    for kind, group in probes:
+        if kind.startswith("never"):
+            assert [p.variant for p in group] == ["never_stated"]
+            assert group[0].injection.brief == group[0].injection.note == {}
+            continue
+        present, damaged = group
+        assert present.variant == "present"
+        assert damaged.variant == ("superseded" if kind == "changed" else "missing")
+        assert present.twin == damaged.twin == present.id
+        for name in ("session", "prefix", "start", "base", "family", "hint"):
+            assert getattr(present, name) == getattr(damaged, name)
+        a, b = (Episode.from_probe(p, CORE, chat) for p in group)
+        assert a.log.digest() == b.log.digest()
+        one, two = a.view().messages, b.view().messages
+        assert [m.role for m in one] == [m.role for m in two]
+        changed = 0
+        for m, n in zip(one, two, strict=True):
+            if m == n:
+                continue
+            old, new = m.content.split("\n"), n.content.split("\n")
+            touched = set(damaged.injection.brief) | set(damaged.injection.note)
+            for line in (*old, *new):
+                if not (line in old and line in new):
+                    changed += 1
+                    assert any(line.startswith((f"[{t} ", f"{t}=")) or line in ("notes:", "notes: none") for t in touched), line
+        assert changed
+        assert a.view().out == b.view().out, "the index is never damaged"
+
+
+def test_what_a_probe_damages_is_out_of_view_and_the_log_still_states_it(chat, probes):
+    for _, group in probes:
+        for probe in group:
+            episode = Episode.from_probe(probe, CORE, chat)
+            view = normal_form("\n".join(m.content for m in episode.view().messages))
+            log = normal_form("\n".join(e.text for e in episode.log if e.role in ("user", "tool")))
+            slot = probe.session.turns[probe.start].slots[0]
+            in_view = any(normal_form(a) in view for a in slot.accept)
+            if probe.variant == "present":
+                assert in_view
+            elif probe.variant == "never_stated":
+                assert slot.never
+                assert slot.accept == ("unknown",)
+            else:
+                assert not in_view, probe.id
+                assert normal_form(slot.accept[0]) in log
+                assert probe.damaged_key == slot.key
+                evidence = episode.ledger.evidence(slot.key)
+                hidden = {n for e in episode.view().out for n in events(e)}
+                assert set(evidence) <= hidden, "the index lists where it is"
+            if probe.variant == "superseded":
+                assert any(normal_form(s) in view for s in slot.stale)
+                assert probe.signal == "index"
+            assert episode.turn == probe.start == len(probe.session.turns) - 1
+
+
+def events(entry):
+    first, _, last = entry.split(" ", 1)[0].partition("-")
+    return range(int(first[1:]), int((last or first)[1:]) + 1)
+
+
+def test_probes_are_reproducible_and_survive_json(chat, probes):
+    from envs.tasks.base import Probe
+    from envs.tasks.probes import make_probes
+
+    kind, group = probes[0]
+    assert group in [make_probes(group[0].family, seed, kind, chat) for seed in range(6)]
+    for probe in group:
+        assert Probe.model_validate_json(probe.model_dump_json()) == probe
+    ids = [p.id for _, g in probes for p in g]
+    assert len(ids) == len(set(ids))
+
+
+def test_an_injection_into_what_does_not_stand_is_refused(chat, probes):
+    probe = probes[0][1][0]
+    with pytest.raises(ValueError, match="f99, which do not stand"):
+        Episode.from_probe(probe.model_copy(update={"injection": probe.injection.model_copy(update={"brief": {"f99": "x"}})}), CORE, chat)
+    with pytest.raises(ValueError, match="its prefix ends in turn"):
+        Episode.from_probe(probe.model_copy(update={"prefix": probe.prefix[:1]}), CORE, chat)
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_sessions_are_reproducible_distinct_and_true(chat, expert_episodes):
+    for e in expert_episodes:
+        assert check_ledger(e.session, e.log, e.ledger) == []
+        assert FAMILIES[e.session.family].generate(e.session.seed) == e.session
+        assert e.session.id == f"{e.session.family}-{content_hash(e.session.model_copy(update={'id': ''}), 10)}"
+        for turn in e.session.turns:
+            names = [s.name for s in turn.slots]
+            assert turn.text.endswith("Answer: " + " ".join(f"{n}=?" for n in names))
+            assert 1 <= len(names) <= 8
+            assert len(set(names)) == len(names)
+    assert len({e.session.id for e in expert_episodes}) == len(expert_episodes)
+    assert set(TRAIN_FAMILIES) | set(HELD_OUT_FAMILIES) == set(FAMILIES) == set(SPECS)
+    assert not set(TRAIN_FAMILIES) & set(HELD_OUT_FAMILIES)
+
+
+def test_the_split_is_by_content_and_about_one_in_five():
+    sessions = [FAMILIES[f].generate(seed) for f in TRAIN_FAMILIES for seed in range(200)]
+    share = sum(split_of(s) == "val" for s in sessions) / len(sessions)
+    assert 0.14 < share < 0.26
+    for s in sessions[:20]:
+        assert split_of(s) == split_of(s.model_copy(update={"seed": 999_999, "id": "renamed"}))
+
+
+def test_every_constraint_that_a_session_changes_has_one_value_in_force(expert_episodes):
+    asked = 0
+    for e in expert_episodes:
+        for turn in e.session.turns:
+            for slot in turn.slots:
+                if slot.constraint and slot.source != "derived":
+                    assert not set(slot.accept) & set(slot.stale)
+                    asked += bool(slot.stale)
+    assert asked > 3
+
+
+@pytest.mark.parametrize("bad", [{"turns": (0, 3)}, {"turns": (5, 2)}, {"fillers": (-1, 2)}, {"close": 1.5}, {"ask": -0.1}])
+def test_knobs_name_what_is_wrong(bad):
+    with pytest.raises(ValueError, match=f"knob {next(iter(bad))}"):
+        FAMILIES["support"].generate(1, Knobs(**bad))
+
+
+def test_an_unknown_family_and_tools_that_no_family_has_are_told(chat):
+    from envs.tasks import get_family
+
+    with pytest.raises(ValueError, match="procurement, support, travel"):
+        get_family("gardening")
+    game = Game(make_session(["Hello. Answer: a=?"], {}, tools=(ToolSpec(name="dig", args=("where",)),)), chat)
+    with pytest.raises(ValueError, match="no family known"):
+        Expert(chat).act([game.view])
+
+
+def test_sampled_ids_of_the_expert_spell_its_text(chat, expert_sessions):
+    for t in expert_sessions[::10]:
+        for i in t.inferences:
+            assert chat.decode(i.ids[:-1]) == i.text
+            assert Sampled(tuple(i.ids), i.text).ids[-1] == chat.end_id
