@@ -87,7 +87,7 @@ def stage_configs(config: PipelineConfig, source: str) -> tuple[DataConfig, SFTS
         "name": config.name, "out": str(out), "probes": str(out / "data/probes.val.jsonl"), "split": "val", **config.eval, "arms": arms,
     }  # fmt: skip
     sections = (("data", DataConfig, data), ("sft", SFTStageConfig, sft), ("rl", RLConfig, rl), ("eval", EvalConfig, ev))
-    made = []
+    made: list[Any] = []
     for section, schema, values in sections:
         path = out / "configs" / f"{section}.yaml"
         try:
@@ -202,7 +202,9 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     config: Annotated[Path, typer.Argument(help="YAML file, e.g. configs/demo.yaml")] = Path("configs/demo.yaml"),
-    overrides: Annotated[list[str] | None, typer.Argument(help="settings as dotted.key=value, e.g. model=tiny sft.max_minutes=5")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(help="settings as dotted.key=value, e.g. model=tiny sft.max_minutes=5")
+    ] = None,
     stop_after: Annotated[str, typer.Option(help="last stage to run: data, sft, rl or eval")] = "eval",
 ) -> None:
     """Run data, SFT, RL and evaluation in order; the same command goes on after an interruption.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -42,11 +43,16 @@ def build(config: DataConfig, on_unit: Callable[[str], None] = lambda _: None) -
         for trajectory in _sessions(config, kind, getattr(config.counts, kind), chat):
             data.trajectories.append(trajectory)
             on_unit(kind)
+    rng = random.Random(f"first turn only/{config.seed}")
     for kind in DETECT:
         for unit in _bases(config, "static" if kind == "present" else kind, getattr(config.counts, kind), "sft", chat, salt=kind):
             for probe in [p for p in unit if p.variant == "present"] if kind == "present" else unit:
                 mends = probe.wrong_note or (kind == "keep" and probe.variant == "missing")
-                data.trajectories.append(_play(probe, chat, "recovery" if mends else "detect"))
+                trajectory = _play(probe, chat, "recovery" if mends else "detect")
+                if not mends and rng.random() < config.first_turn_only:
+                    for inference in trajectory.inferences[1:]:
+                        inference.trained = False
+                data.trajectories.append(trajectory)
             on_unit(kind)
     data.rl_probes = list(_mixed(config, config.rl_bases, config.rl_mix, "rl", chat, on_unit))
     data.val_probes = list(_mixed(config, config.val_bases, config.val_mix, "val", chat, on_unit))
@@ -92,7 +98,9 @@ def _checked(episode: Episode, kind: str) -> Trajectory:
     """The record of an expert episode, with its mistakes refused and its answers right. Raises RuntimeError otherwise."""
     trajectory = episode.trajectory("expert", kind)
     result = score(trajectory)
-    wrong = [i.text for i in trajectory.inferences if not i.trained and all(o.code in ("ok", "result", "shown") for o in i.outcomes)]
+    wrong = [
+        i.text for i in trajectory.inferences if not i.trained and all(o.code in ("ok", "result", "shown") for o in i.outcomes)
+    ]
     if not result.fully_right or wrong:
         raise RuntimeError(f"{trajectory.id}: the expert's own episode is not right (q={result.q}, unrefused mistakes {wrong})")
     return trajectory
@@ -102,7 +110,9 @@ def _bases(config: DataConfig, kind: str, count: int, purpose: str, chat: ChatML
     made = number = 0
     while made < count:
         if number > MAX_TRIES + 20 * count:
-            raise RuntimeError(f"{kind}: only {made} of {count} bases in {number} tries: the session knobs never give such a base")
+            raise RuntimeError(
+                f"{kind}: only {made} of {count} bases in {number} tries: the session knobs never give such a base"
+            )
         family = config.families[number % len(config.families)]
         base = make_base(family, _seed(config, purpose, salt or kind, number), kind, chat)
         number += 1
@@ -111,7 +121,7 @@ def _bases(config: DataConfig, kind: str, count: int, purpose: str, chat: ChatML
             continue
         probes = probes_of(base, config.questions if purpose == "sft" else 1)
         if purpose == "sft" and probes:
-            probes += open_questions(base, config.open_questions)
+            probes += open_questions(base, config.open_questions, {p.session.turns[-1].slots[0].name for p in probes})
         if probes:
             made += 1
             yield probes

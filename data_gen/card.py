@@ -25,8 +25,11 @@ def actions(trajectory: Trajectory) -> Counter[str]:
 
 
 def percentiles(values: Sequence[int]) -> str:
+    """Minimum, median, 90th percentile and maximum as text."""
     ordered = sorted(values)
-    return " / ".join(str(ordered[min(len(ordered) - 1, int(p * len(ordered)))]) for p in (0.0, 0.5, 0.9, 1.0)) if ordered else "-"
+    return (
+        " / ".join(str(ordered[min(len(ordered) - 1, int(p * len(ordered)))]) for p in (0.0, 0.5, 0.9, 1.0)) if ordered else "-"
+    )
 
 
 def histogram(trajectories: Sequence[Trajectory]) -> str:
@@ -38,7 +41,12 @@ def histogram(trajectories: Sequence[Trajectory]) -> str:
 
     figure, axis = plt.subplots(figsize=(7, 3))
     kinds = sorted({t.kind or "" for t in trajectories})
-    axis.hist([[i.tokens_in for t in trajectories if t.kind == k for i in t.inferences] for k in kinds], bins=24, stacked=True, label=kinds)
+    axis.hist(
+        [[i.tokens_in for t in trajectories if t.kind == k for i in t.inferences] for k in kinds],
+        bins=24,
+        stacked=True,
+        label=kinds,
+    )
     axis.set_xlabel("tokens of an input")
     axis.set_ylabel("inferences")
     axis.legend()

@@ -19,15 +19,15 @@ class Sizes(Strict):
 class Counts(Strict):
     """How many units of each kind. A detect unit is a damaged probe with its ``present`` twin, or one control."""
 
-    direct: int = Field(default=8, ge=0)
-    managed: int = Field(default=12, ge=0)
-    recovery: int = Field(default=12, ge=0)
+    direct: int = Field(default=5, ge=0)
+    managed: int = Field(default=8, ge=0)
+    recovery: int = Field(default=8, ge=0)
     static: int = Field(default=20, ge=0)
-    keep: int = Field(default=6, ge=0)
+    keep: int = Field(default=4, ge=0)
     other: int = Field(default=8, ge=0)
-    changed: int = Field(default=36, ge=0)
-    never: int = Field(default=4, ge=0)
-    never_open: int = Field(default=8, ge=0)
+    changed: int = Field(default=26, ge=0)
+    never: int = Field(default=2, ge=0)
+    never_open: int = Field(default=4, ge=0)
     present: int = Field(default=0, ge=0)
     """Further ``present`` controls without their damaged sibling."""
 
@@ -44,8 +44,11 @@ class DataConfig(Strict):
     counts: Counts = Counts()
     questions: int = Field(default=2, ge=1)
     """Questions of a detect base in training, each with its damaged sibling. They share the view, so a row is cheap to compute."""
-    open_questions: int = Field(default=3, ge=0)
+    open_questions: int = Field(default=5, ge=0)
     """Further questions on its undamaged view: what the brief lost on its own must be read, what was never told is unknown."""
+    first_turn_only: float = Field(default=0.6, ge=0, le=1)
+    """Share of the probes that read back whose first turn alone carries loss: the decision to read is what must be learned, and
+    rows end with their last trained token, so these are cheap."""
     sizes: Sizes = Sizes()
     val_bases: int = Field(default=30, ge=0)
     """Bases of the validation probes, over all families; the variants of ``val_mix`` in turn."""

@@ -25,7 +25,12 @@ def mistake(move: str, view: View, rng: random.Random) -> str:
     last = max((b.last for b in blocks), default=1)
     choices: list[str]
     if word == "read":
-        choices = [f"read e{last + rng.randrange(20, 60)}", f"read f{rng.randrange(5, 9)}", f"read {rest} p{rng.randrange(8, 20)}", "read"]
+        choices = [
+            f"read e{last + rng.randrange(20, 60)}",
+            f"read f{rng.randrange(5, 9)}",
+            f"read {rest} p{rng.randrange(8, 20)}",
+            "read",
+        ]
     elif word == "fold" and (m := re.match(r"fold (e\d+)-(e\d+) (.*)$", line)):
         choices = [
             f"fold {m[1]}-e{last + 1} {m[3]}",
@@ -43,7 +48,13 @@ def mistake(move: str, view: View, rng: random.Random) -> str:
         choices = [json.dumps(dict(p.split("=", 1) for p in move.split("; "))), "", f"<answer>{move}</answer>"]
     else:  # a business call
         name, _, first = rest.partition("=")
-        choices = [f"{word} {rest.replace('=', ' ', 1)}", f"{word} {name}s={first}", word, f"get_{word} {rest}", json.dumps({"tool": word})]
+        choices = [
+            f"{word} {rest.replace('=', ' ', 1)}",
+            f"{word} {name}s={first}",
+            word,
+            f"get_{word} {rest}",
+            json.dumps({"tool": word}),
+        ]
     return rng.choice(choices)
 
 

@@ -25,7 +25,9 @@ def run(config: DataConfig) -> dict[str, Any]:
     if done.exists():
         held = read_json(done)
         if held["config"] != fingerprint:
-            raise ConfigError(f"{done}: the folder holds data of another config: choose another out, or delete {out} to make it anew")
+            raise ConfigError(
+                f"{done}: the folder holds data of another config: choose another out, or delete {out} to make it anew"
+            )
         if all((out / f).exists() for f in FILES):
             return held
     try:

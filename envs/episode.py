@@ -32,6 +32,7 @@ class Episode:
     Args:
         session: the script; the host reads only its texts, tools and responses.
         manager: for ``plain@1``: a host-only manager that chooses what of the history is shown.
+
     Raises:
         ValueError: the profile's fixed parts take more than 60 % of its view budget.
     """
@@ -173,9 +174,9 @@ class Episode:
             view = self._render()
         if view.tokens > profile.view_budget:
             return self._end("context_overflow")
-        if profile.managed and (marks := [m for m in profile.fill_marks if view.tokens * 100 >= m * profile.view_budget]):
-            if marks[-1] > self.state.fill_mark:
-                view = self._tell_fill(view, marks[-1])
+        passed = [m for m in profile.fill_marks if view.tokens * 100 >= m * profile.view_budget]
+        if profile.managed and passed and passed[-1] > self.state.fill_mark:
+            view = self._tell_fill(view, passed[-1])
         self._view = view
         return None
 
@@ -203,7 +204,7 @@ class Episode:
             return False
         for seq in sorted(view.visible):
             event = self.log.main(seq)
-            if event.role == "tool" and event.run < self.state.run or (event.role == "tool" and seq < self._newest_turn()):
+            if (event.role == "tool" and event.run < self.state.run) or (event.role == "tool" and seq < self._newest_turn()):
                 self.log.append_outcome(
                     self._newest_turn(), f"[host] cleared e{seq}", window=self.state.current, run=self.state.run, name="clear"
                 )
@@ -270,8 +271,7 @@ def plain_turn(text: str, session: Session) -> str:
 def play(episodes: Sequence[Episode], policy: Policy, on_step: Callable[[int], None] | None = None) -> None:
     """Play episodes to their end in lock-step: one policy call for all that are not done.
 
-    Args:
-        on_step: called after every round with the number of episodes that ended in it.
+    ``on_step`` is called after every round with the number of episodes that ended in it.
     """
     live = [e for e in episodes if not e.done]
     while live:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -45,6 +45,8 @@ class Read(BaseModel):
 
 
 class Score(BaseModel):
+    """Everything that is measured on one episode."""
+
     model_config = ConfigDict(extra="forbid")
 
     id: str
@@ -182,7 +184,7 @@ def _out_events(entries: list[str]) -> list[int]:
     return events
 
 
-def _contract(inferences: list[Inference]) -> dict[str, object]:
+def _contract(inferences: list[Inference]) -> dict[str, Any]:
     calls: dict[str, Counter[str]] = {}
     malformed = segments = held = 0
     for inference in inferences:

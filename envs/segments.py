@@ -28,6 +28,11 @@ class Segment:
         self.mask += [int(trained)] * len(ids)
         self.logps += list(logps) if logps is not None else [0.0] * len(ids)
 
+    def trimmed(self) -> Segment:
+        """The segment without what follows its last trained token: no loss depends on it."""
+        end = max((i + 1 for i, m in enumerate(self.mask) if m), default=0)
+        return Segment(self.prompt_ids, self.completion_ids[:end], self.mask[:end], self.logps[:end])
+
     @property
     def ids(self) -> list[int]:
         return self.prompt_ids + self.completion_ids

@@ -31,6 +31,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
+    """A range of whole exchanges replaced by ``brief`` and the references ``keep``."""
+
     id: str
     first: int
     last: int
@@ -50,6 +52,8 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class Window:
+    """A working context with its own folds, boundaries and memory."""
+
     id: str
     title: str = "main"
     status: str = "open"
@@ -75,6 +79,8 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class State:
+    """All that the view depends on beside the log; every accepted change makes a new one, a version higher."""
+
     version: int = 0
     current: str = MAIN_WINDOW
     windows: dict[str, Window] = field(default_factory=lambda: {MAIN_WINDOW: Window(MAIN_WINDOW)})
@@ -161,8 +167,7 @@ def run_start(log: Log, run: int) -> int:
     for seq in range(log.last, 0, -1):
         event = log.main(seq)
         if event.role == "user" and event.run == run:
-            first = seq
-            return first
+            return seq
     return log.last + 1
 
 

@@ -17,7 +17,7 @@ from envs.tasks.base import Session
 from envs.view import header, history
 
 
-class Rejected(Exception):
+class Rejected(Exception):  # noqa: N818  (an outcome of the protocol, not an error)
     """A call that the host refuses: ``code``, one line of reason, the valid alternative."""
 
     def __init__(self, code: str, why: str, instead: str) -> None:
@@ -106,7 +106,9 @@ def _note(host: Host, state: State, call: Call) -> Done:
         standing = "pending"
     else:
         standing = "current"
-    note = Note(key, value, refs, status or "current", standing, user_value=value if from_user else held.user_value if held else "")
+    note = Note(
+        key, value, refs, status or "current", standing, user_value=value if from_user else held.user_value if held else ""
+    )
     text = "ok" if standing == "current" else f"ok {standing}"
     if held:
         if (held.value, held.refs, held.status) == (note.value, note.refs, note.status):
@@ -142,6 +144,7 @@ def _check_text(host: Host, text: str, covered: int, keep: tuple[int, ...], shap
 
 
 def without_turn(state: State, turn: int) -> State:
+    """The state as if policy turn ``turn`` had left the view already."""
     return replace(state, hidden={**state.hidden, turn: "control"})
 
 
@@ -248,7 +251,10 @@ def _compress(host: Host, state: State, call: Call) -> Done:
         if end > upto:
             raise Rejected("range_splits_call", f"the turn of e{upto} has results through e{end}", f"compress e{end} summary")
     cited = {r for n in state.notes for r in n.refs}
-    held = [*(window.boundary.keep if window.boundary else ()), *(k for f in standing_folds(window) if f.last <= upto for k in f.keep)]
+    held = [
+        *(window.boundary.keep if window.boundary else ()),
+        *(k for f in standing_folds(window) if f.last <= upto for k in f.keep),
+    ]
     kept = [k for k in dict.fromkeys(held) if k not in cited]
     must = list(dict.fromkeys([*_pinned(state, 1, upto), *kept[-host.profile.max_keep :]]))
     keep = _kept(host, state, call, 1, upto, must, f"compress e{upto} summary")

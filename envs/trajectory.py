@@ -25,10 +25,14 @@ def view_hash(ids: list[int]) -> str:
 
 
 class Record(BaseModel):
+    """Base of stored records: unknown fields are refused."""
+
     model_config = ConfigDict(extra="forbid")
 
 
 class StoredMessage(Record):
+    """One message of a view; ``ids`` on the policy's own turns."""
+
     role: Literal["system", "user", "assistant"]
     content: str
     ids: list[int] | None = None
@@ -48,6 +52,8 @@ class StoredOutcome(Record):
 
 
 class Inference(Record):
+    """One inference: what was new in its view, what was sampled, what became of it."""
+
     turn: int
     """Index of the user turn (Run) in the session."""
     event: int
@@ -68,11 +74,13 @@ class Inference(Record):
     visible: list[int] = Field(default_factory=list)
     """Events whose full text stood in the view."""
     trained: bool = True
-    """False on an erroneous step that stays in context but out of the loss."""
+    """False on a step that stays in context but out of the loss: an error, or what follows the one decision a row teaches."""
     fill: float = 0.0
 
 
 class Trajectory(Record):
+    """One episode as stored: the whole log, and every input of every inference."""
+
     v: int = VERSION
     id: str
     session: Session

@@ -91,6 +91,7 @@ def block(event: Event, state: State, chat: ChatML, tagged: bool) -> str:
 
 
 def fold_block(fold_id: str, first: int, last: int, text: str, keep: tuple[int, ...]) -> str:
+    """The line that stands for a fold or a boundary: ``[f1 e2-e3] brief @e3``."""
     refs = f" @{','.join(f'e{k}' for k in keep)}" if keep else ""
     return f"[{fold_id} e{first}-e{last}] {text}{refs}"
 

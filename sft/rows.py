@@ -87,7 +87,7 @@ def segment_rows(trajectory: Trajectory, chat: ChatML, source: str = "trajectori
                 "use the model it was generated for, or generate the data again"
             )
         triples.append((ids, inference.ids, inference.trained))
-    segments = record(triples)
+    segments = [s.trimmed() for s in record(triples)]
     kind = trajectory.variant or trajectory.kind or "session"
     group = trajectory.base or trajectory.session.id
     rows = [Row(s.ids, s.labels(), trajectory.id, k, group, kind) for k, s in enumerate(segments) if any(s.mask)]

@@ -21,11 +21,16 @@ CANARY = re.compile(r"zq[a-z]+\d+")
 def planted(n_items=5):
     """Canaries in user texts, results, records never asked for, and everywhere in the ground truth."""
     items = [f"i{n}" for n in range(n_items)]
-    responses = {f"quote item={i} qty=1": f"Item {i}: total {4100 + n}, zqresult{n}. {filler(34, n)}" for n, i in enumerate(items)}
+    responses = {
+        f"quote item={i} qty=1": f"Item {i}: total {4100 + n}, zqresult{n}. {filler(34, n)}" for n, i in enumerate(items)
+    }
     responses["quote item=other qty=1"] = "zqnever1"
     texts = [f"Quote {i}. Note zquser{n}. Answer: total=?" for n, i in enumerate(items)] + ["zqfuture1 Answer: total=?"] * 3
     slots = [(Slot(name="total", accept=("zqaccept1", "4100"), key="zqkey1", stale=("zqstale1",)),) for _ in texts]
-    facts = [Fact(key="zqfact1", value="zqvalue1", where="turn:0"), Fact(key="k", value="zqvalue2", where=f"call:quote item={items[0]} qty=1")]
+    facts = [
+        Fact(key="zqfact1", value="zqvalue1", where="turn:0"),
+        Fact(key="k", value="zqvalue2", where=f"call:quote item={items[0]} qty=1"),
+    ]
     return make_session(texts, responses, slots=slots, facts=facts, tags=("zqtag1",), knobs={"zqknob1": "zqknob2"})
 
 
@@ -133,7 +138,9 @@ def with_canaries(session):
     )
     responses = {call: f"{text} Ref zqresult{n}." for n, (call, text) in enumerate(session.responses.items())}
     facts = tuple(f.model_copy(update={"key": "zqfact1"}) for f in session.facts)
-    return session.model_copy(update={"turns": turns, "responses": responses, "facts": facts, "tags": ("zqtag1",), "knobs": {"a": "zqknob1"}})
+    return session.model_copy(
+        update={"turns": turns, "responses": responses, "facts": facts, "tags": ("zqtag1",), "knobs": {"a": "zqknob1"}}
+    )
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
@@ -179,7 +186,15 @@ def test_probes_are_byte_equal_without_ground_truth(chat, probes):
     core = get_profile("core@1")
     for _, group in probes[::3]:
         for probe in group:
-            bare = probe.model_copy(update={"session": probe.session.stripped(), "damaged_key": "", "variant": "present", "signal": "none", "wrong_note": False})
+            bare = probe.model_copy(
+                update={
+                    "session": probe.session.stripped(),
+                    "damaged_key": "",
+                    "variant": "present",
+                    "signal": "none",
+                    "wrong_note": False,
+                }
+            )
             a, b = Episode.from_probe(probe, core, chat), Episode.from_probe(bare, core, chat)
             assert a.view().ids == b.view().ids
             assert a.view().messages == b.view().messages

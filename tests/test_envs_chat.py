@@ -12,7 +12,10 @@ from envs.chat import END, START, ChatML, Message
 FAST = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 # Anything but surrogates (no text) and the spelling of special tokens (told apart below).
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60).filter(lambda t: "<|" not in t and "|>" not in t)
-PIECES = st.lists(st.sampled_from(["e3", " ", "  ", "\n", "\n\n", "9500", "AP-7741", "naïve", "漢字", "👩‍👩‍👧", "�", "\u200b", "\x00", "\t"]), max_size=12)
+PIECES = st.lists(
+    st.sampled_from(["e3", " ", "  ", "\n", "\n\n", "9500", "AP-7741", "naïve", "漢字", "👩‍👩‍👧", "�", "\u200b", "\x00", "\t"]),
+    max_size=12,
+)
 CONTENT = TEXT | PIECES.map("".join)
 
 
@@ -26,10 +29,30 @@ def template(chat, messages, generation):
 CONVERSATIONS = [
     [Message("system", "Do the task."), Message("user", "Hello")],
     [Message("system", ""), Message("user", ""), Message("assistant", ""), Message("user", "")],
-    [Message("system", "a\n\n\nb"), Message("user", "  two  spaces  42 and\ttabs\n"), Message("assistant", "\nline"), Message("user", "\n")],
-    [Message("system", "漢字かな交じり文"), Message("user", "naïve café — “quotes” …"), Message("assistant", "👩‍👩‍👧‍👦 ok"), Message("user", "עברית ١٢٣")],
-    [Message("system", "s"), Message("user", "e12 3.50 2026-10-12 AP-7741"), Message("assistant", "quote item=desks qty=12"), Message("user", "x")],
-    [Message("system", "nul \x00 and \ufeff bom"), Message("user", "\u2028 \u00a0 \r\n end"), Message("assistant", " lead"), Message("user", "trail ")],
+    [
+        Message("system", "a\n\n\nb"),
+        Message("user", "  two  spaces  42 and\ttabs\n"),
+        Message("assistant", "\nline"),
+        Message("user", "\n"),
+    ],
+    [
+        Message("system", "漢字かな交じり文"),
+        Message("user", "naïve café — “quotes” …"),
+        Message("assistant", "👩‍👩‍👧‍👦 ok"),
+        Message("user", "עברית ١٢٣"),
+    ],
+    [
+        Message("system", "s"),
+        Message("user", "e12 3.50 2026-10-12 AP-7741"),
+        Message("assistant", "quote item=desks qty=12"),
+        Message("user", "x"),
+    ],
+    [
+        Message("system", "nul \x00 and \ufeff bom"),
+        Message("user", "\u2028 \u00a0 \r\n end"),
+        Message("assistant", " lead"),
+        Message("user", "trail "),
+    ],
 ]
 
 
@@ -104,14 +127,16 @@ def test_a_tokenizer_without_chatml_is_refused():
     class Bare:
         unk_token_id = 0
 
-        def convert_tokens_to_ids(self, token):  # noqa: ARG002
+        def convert_tokens_to_ids(self, token):
             return 0
 
     with pytest.raises(ValueError, match="ChatML"):
         ChatML(Bare())
 
 
-LONG = st.lists(st.sampled_from(["word ", "漢字", "👩‍👩‍👧‍👦", "9500 ", "\n", "  ", "é", "\x00", "🏳️‍🌈 ", "ﷺ", "—"]), max_size=80).map("".join)
+LONG = st.lists(
+    st.sampled_from(["word ", "漢字", "👩‍👩‍👧‍👦", "9500 ", "\n", "  ", "é", "\x00", "🏳️‍🌈 ", "ﷺ", "—"]), max_size=80
+).map("".join)
 
 
 @FAST

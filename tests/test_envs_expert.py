@@ -21,7 +21,9 @@ from envs.tasks.surface import PATTERNS
 
 CORE = get_profile("core@1")
 REFUSED = re.compile(r"^! ")
-VALUE = re.compile("|".join(f"(?:{p})" for p in (r"\b\d{3,6}\b", *(PATTERNS[k] for k in ("code", "date", "clock", "hotel", "address")))))
+VALUE = re.compile(
+    "|".join(f"(?:{p})" for p in (r"\b\d{3,6}\b", *(PATTERNS[k] for k in ("code", "date", "clock", "hotel", "address"))))
+)
 
 
 def pair_success(played, group):
@@ -140,7 +142,9 @@ def with_other_value(probe):
     last = {"0": "1"}.get(value[-1], "0") if slot.kind != "clock" else {"0": "5", "5": "0"}[value[-1]]
     other = value[:-1] + last
     session = probe.session
-    if sum(value in text for text in session.responses.values()) != 1 or any(other in text for text in session.responses.values()):
+    if sum(value in text for text in session.responses.values()) != 1 or any(
+        other in text for text in session.responses.values()
+    ):
         return None
     responses = {call: text.replace(value, other) for call, text in session.responses.items()}
     facts = tuple(f.model_copy(update={"value": other}) if f.value == value else f for f in session.facts)
@@ -148,7 +152,11 @@ def with_other_value(probe):
     prefix = tuple(text.replace(value, other) for text in probe.prefix)
     injection = probe.injection
     return probe.model_copy(
-        update={"session": session.model_copy(update={"responses": responses, "facts": facts, "turns": turns}), "prefix": prefix, "injection": injection}
+        update={
+            "session": session.model_copy(update={"responses": responses, "facts": facts, "turns": turns}),
+            "prefix": prefix,
+            "injection": injection,
+        }
     )
 
 
@@ -157,7 +165,9 @@ def test_the_expert_takes_no_more_than_the_messages(chat, expert_sessions):
     for t in expert_sessions[::9]:
         for inference, view in zip(t.inferences, t.views(), strict=True):
             ids = chat.render(view)
-            assert expert.act([View(view, ids)])[0].text == inference.text, "index entries and event lists beside the view are not needed"
+            assert expert.act([View(view, ids)])[0].text == inference.text, (
+                "index entries and event lists beside the view are not needed"
+            )
 
 
 def test_every_value_the_expert_emits_stands_in_the_view_it_saw(expert_sessions, chat, play_probes):
@@ -236,7 +246,10 @@ def test_never_read_is_right_on_present_and_recovers_nothing(chat, play_probes):
         if probe.variant in ("missing", "superseded"):
             assert not r.recovered
             assert not r.fully_right
-            assert r.checks[0].verdict == ("abstained" if probe.variant == "missing" else "stale") or r.checks[0].verdict in ("abstained", "stale")
+            assert r.checks[0].verdict == ("abstained" if probe.variant == "missing" else "stale") or r.checks[0].verdict in (
+                "abstained",
+                "stale",
+            )
 
 
 def test_the_abstainer_is_caught_everywhere_but_where_nothing_was_stated(chat, play_probes):
@@ -341,7 +354,9 @@ def test_probes_are_reproducible_and_survive_json(chat, probes):
 def test_an_injection_into_what_does_not_stand_is_refused(chat, probes):
     probe = probes[0][1][0]
     with pytest.raises(ValueError, match="f99, which do not stand"):
-        Episode.from_probe(probe.model_copy(update={"injection": probe.injection.model_copy(update={"brief": {"f99": "x"}})}), CORE, chat)
+        Episode.from_probe(
+            probe.model_copy(update={"injection": probe.injection.model_copy(update={"brief": {"f99": "x"}})}), CORE, chat
+        )
     with pytest.raises(ValueError, match="its prefix ends in turn"):
         Episode.from_probe(probe.model_copy(update={"prefix": probe.prefix[:1]}), CORE, chat)
 

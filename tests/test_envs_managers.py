@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import pytest
 from game import Game, filler, make_session, roomy
 
@@ -18,8 +21,15 @@ from envs.tasks import FAMILIES
 @pytest.fixture(scope="module")
 def logs(chat):
     """Logs of plain sessions at every inference: short and long results, the last message of any size."""
-    responses = {f"quote item=i{n} qty=1": f"Item i{n} by Norra Office. Code AP-{7741 + n}. Total {4100 + n}. {filler(size, n)}" for n, size in enumerate((1, 30, 5, 90, 12, 2, 60))}
-    game = Game(make_session([f"Quote i{n}, the cap is {9000 + n}. {filler(3 * (n % 3))} Answer: a=?" for n in range(7)], responses), chat, roomy("plain@1", view_budget=10**6))
+    responses = {
+        f"quote item=i{n} qty=1": f"Item i{n} by Norra Office. Code AP-{7741 + n}. Total {4100 + n}. {filler(size, n)}"
+        for n, size in enumerate((1, 30, 5, 90, 12, 2, 60))
+    }
+    game = Game(
+        make_session([f"Quote i{n}, the cap is {9000 + n}. {filler(3 * (n % 3))} Answer: a=?" for n in range(7)], responses),
+        chat,
+        roomy("plain@1", view_budget=10**6),
+    )
     found = []
     for n in range(7):
         found.append((list(game.episode.log), game.episode.system))
@@ -46,7 +56,7 @@ def test_the_budget_is_kept_wherever_the_last_message_fits_it(chat, logs, name, 
         assert messages[1].role == "user", "never starts with the policy's own turn"
         assert messages[-1] == history[-1], "the newest message stays"
         roles = [m.role for m in messages[1:]]
-        assert all(a != b for a, b in zip(roles, roles[1:], strict=False))
+        assert all(a != b for a, b in itertools.pairwise(roles))
         assert messages[1:] == history[len(history) - len(messages) + 1 :], "what is kept is the tail, unchanged"
         fitted += least <= budget
         if len(chat.render([Message("system", system), *history])) <= budget:
@@ -75,15 +85,18 @@ def test_an_unknown_manager_names_the_choices():
         get_manager("magic")
 
 
-def test_whole_sessions_end_under_every_manager_and_pinned_beats_truncate(chat):
-    from dataclasses import replace
-
-    plain, right = replace(get_profile("plain@1"), view_budget=1536), {}
+def test_whole_sessions_end_under_every_manager_and_pinned_shows_more_of_what_is_asked(chat):
+    """What stands in the view, not what the scripted expert makes of it: it cannot read the pinned block."""
+    plain, shown = replace(get_profile("plain@1"), view_budget=900), {}
     for name in MANAGERS:
-        episodes = [Episode(m.generate(seed), plain, chat, manager=get_manager(name)) for m in FAMILIES.values() for seed in range(200, 208)]
+        episodes = [
+            Episode(m.generate(seed), plain, chat, manager=get_manager(name))
+            for m in FAMILIES.values()
+            for seed in range(200, 208)
+        ]
         play(episodes, Expert(chat))
         results = [score(e.trajectory("expert")) for e in episodes]
         assert {r.reason for r in results} == {"answered"}
-        assert all(i.tokens_in <= 1536 for e in episodes for i in e.inferences)
-        right[name] = sum(r.q for r in results)
-    assert right["pinned"] >= right["truncate"]
+        assert all(i.tokens_in <= 900 for e in episodes for i in e.inferences)
+        shown[name] = sum(c.in_view for r in results for c in r.checks)
+    assert shown["pinned"] > shown["truncate"]

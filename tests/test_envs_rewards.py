@@ -22,9 +22,9 @@ def outcomes(weights):
     """Every quality that checks of these weights can have, with whether all are right."""
     total = sum(weights)
     found = {}
-    for credits in itertools.product(CREDITS, repeat=len(weights)):
-        q = sum(c * w for c, w in zip(credits, weights, strict=True)) / total
-        found[round(q, 12)] = all(c == 1.0 for c in credits)
+    for given in itertools.product(CREDITS, repeat=len(weights)):
+        q = sum(c * w for c, w in zip(given, weights, strict=True)) / total
+        found[round(q, 12)] = all(c == 1.0 for c in given)
     return sorted(found.items())
 
 
@@ -96,7 +96,7 @@ def test_in_expectation_being_right_dear_beats_being_wrong_cheap(p):
 def test_a_plain_sum_of_quality_and_half_a_step_of_cost_would_not_do():
     """The reason for the rule: with cost at half a step in every group, cheap at 90 % beats dear at 95 %."""
     assert 1.25 * (0.95 - 0.90) < 0.5 * 0.25
-    assert 1.25 * (0.95 - 0.90) > COST_SHARE * 0.25
+    assert COST_SHARE * 0.25 < 1.25 * (0.95 - 0.90)
 
 
 def test_among_equally_right_habits_the_cheap_one_wins():

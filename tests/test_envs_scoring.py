@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from game import Game, make_session, roomy, shop
 
@@ -118,9 +120,11 @@ def test_quality_is_the_weighted_mean_with_constraints_counting_twice(chat, repl
 
 def test_the_smallest_step_of_quality_is_really_the_smallest(chat):
     values = ("1", "unknown", "9")
-    got = sorted({round(scored(chat, [(PLAIN, RULE)], [f"a={x}; b={y if y != '1' else '2'}"]).q, 9) for x in values for y in values})
+    got = sorted(
+        {round(scored(chat, [(PLAIN, RULE)], [f"a={x}; b={y if y != '1' else '2'}"]).q, 9) for x in values for y in values}
+    )
     step = scored(chat, [(PLAIN, RULE)], ["a=1; b=2"]).quality_step
-    assert min(b - a for a, b in zip(got, got[1:], strict=False)) >= step - 1e-9
+    assert min(b - a for a, b in itertools.pairwise(got)) >= step - 1e-9
 
 
 def test_turns_that_were_never_answered_are_wrong(chat):
@@ -145,7 +149,14 @@ def test_a_failed_backend_is_infrastructure_and_no_slots_are_never_right(chat):
 
 def test_how_a_wrong_answer_came_about(chat):
     session = make_session(["The cap is 9000, the sum 4100. Answer: a=?"], {}, slots=[(slot("a", ("1",), stale=("7",)),)])
-    for reply, how in (("a=9000", "off_target"), ("a=7", "stale"), ("a=31337", "fabricated"), ("b=1", "absent"), ("a=unknown", "abstained"), ("a=1", "right")):
+    for reply, how in (
+        ("a=9000", "off_target"),
+        ("a=7", "stale"),
+        ("a=31337", "fabricated"),
+        ("b=1", "absent"),
+        ("a=unknown", "abstained"),
+        ("a=1", "right"),
+    ):
         game = Game(session, chat)
         game.say(reply)
         (check,) = score(game.episode.trajectory("x")).checks
@@ -153,7 +164,11 @@ def test_how_a_wrong_answer_came_about(chat):
 
 
 def test_in_view_tells_whether_the_value_stood_in_the_first_view_of_the_turn(chat):
-    session = make_session(["Ask. Answer: a=?", "Ask. Answer: b=?"], {"quote item=x qty=1": "value 7777"}, slots=[(slot("a", ("7777",)),), (slot("b", ("7777",)),)])
+    session = make_session(
+        ["Ask. Answer: a=?", "Ask. Answer: b=?"],
+        {"quote item=x qty=1": "value 7777"},
+        slots=[(slot("a", ("7777",)),), (slot("b", ("7777",)),)],
+    )
     game = Game(session, chat)
     game.say("quote item=x qty=1")
     game.say("a=7777")
@@ -173,7 +188,11 @@ def test_reads_and_what_prompted_them(chat):
     game.say("read e1 p9")
     game.say("read e1")
     result = score(game.episode.trajectory("x"))
-    assert [(r.tool, r.trigger, r.shows) for r in result.reads] == [("read", "self", [3]), ("read", "index", [3]), ("read", "rejection", [1])]
+    assert [(r.tool, r.trigger, r.shows) for r in result.reads] == [
+        ("read", "self", [3]),
+        ("read", "index", [3]),
+        ("read", "rejection", [1]),
+    ]
     assert result.autonomous_read
 
 

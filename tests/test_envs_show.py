@@ -109,7 +109,9 @@ def test_a_missing_file_a_torn_line_a_wrong_record_and_an_empty_file(file, tmp_p
 def test_it_is_a_command_that_teaches_itself(file):
     env = {**os.environ, "COLUMNS": "120", "PYTHONIOENCODING": "utf-8"}
     root = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-m", "envs", "show", str(file)], cwd=root, env=env, capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "envs", "show", str(file)], cwd=root, env=env, capture_output=True, text=True, encoding="utf-8"
+    )
     assert done.returncode == 0, done.stderr
     assert "left out: e2-e3 f1 1 own 1 tool; e4 control" in done.stdout
     assert "Example: python -m envs show" in CliRunner().invoke(app, ["show", "--help"]).output

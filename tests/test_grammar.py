@@ -44,7 +44,7 @@ CALLS = [
     (r'quote item="a \"b\" \u6f22 \\" qty=3', "quote", {"item": 'a "b" 漢 \\', "qty": "3"}),
     ("quote   item=chairs    qty=3", "quote", {"item": "chairs", "qty": "3"}),
     ("quote item=a=b qty=3", "quote", {"item": "a=b", "qty": "3"}),
-    ("quote item=ab\"c qty=3", "quote", {"item": 'ab"c', "qty": "3"}),
+    ('quote item=ab"c qty=3', "quote", {"item": 'ab"c', "qty": "3"}),
     ('quote item="" qty=3', "quote", {"item": "", "qty": "3"}),
     ("  read e3  ", "read", {"ref": "e3", "last": None, "page": 1}),
     ("\r\nread e3\r\n", "read", {"ref": "e3", "last": None, "page": 1}),
@@ -108,7 +108,17 @@ def test_plain_history_has_no_context_tools(chat, text):
     assert "note" not in refusal.text.split("; try ")[1]
 
 
-NOTICES = ["", " ", "\n \n\t", '{"tool": "read"}', "  {", "<tool_call>\n{}\n</tool_call>", "<", "\n<b>total=5</b>", "{read e3}\nread e3"]
+NOTICES = [
+    "",
+    " ",
+    "\n \n\t",
+    '{"tool": "read"}',
+    "  {",
+    "<tool_call>\n{}\n</tool_call>",
+    "<",
+    "\n<b>total=5</b>",
+    "{read e3}\nread e3",
+]
 
 
 @pytest.mark.parametrize("text", NOTICES)

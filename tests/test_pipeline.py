@@ -100,11 +100,13 @@ def test_an_interrupted_run_goes_on_to_results_and_report(finished):
         assert set(results["arms"]["expert"][metric]) >= {"mean", "lo", "hi", "n"}
     assert results["arms"]["expert"]["pair_success"]["mean"] == 1.0
     assert results["arms"]["base"]["pair_success"]["mean"] == 0.0
-    assert isinstance(results["paired"], list) and results["paired"]
+    assert isinstance(results["paired"], list)
+    assert results["paired"]
     assert "pair_success" in (finished / "report.md").read_text()
     page = (finished / "report.html").read_text()
     assert "<svg" in page or "data:image/png" in page
-    assert "http://" not in page.replace("http://www.w3.org", "") and "src=\"https" not in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert 'src="https' not in page
 
 
 def test_rl_took_real_steps_from_real_episodes(finished):
@@ -115,7 +117,8 @@ def test_rl_took_real_steps_from_real_episodes(finished):
     last = next(s for s in reversed(steps) if "reward/q" in s)
     assert {"reward/q", "reward/s", "episode/segments"} <= set(last)
     gaps = [v for k, v in last.items() if k.startswith("logp_gap")]
-    assert gaps and max(gaps) <= 1e-4
+    assert gaps
+    assert max(gaps) <= 1e-4
 
 
 def test_finished_work_is_not_repeated(finished):
@@ -130,4 +133,5 @@ def test_a_changed_lock_is_one_clear_line(finished):
     done = run(finished, "eval.decoding.max_new_tokens=50", check=False)
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
-    assert "lock" in last and "Traceback" not in done.stderr
+    assert "lock" in last
+    assert "Traceback" not in done.stderr

@@ -45,7 +45,9 @@ def test_unknown_ref(game, line):
     assert "e7" in refusal.text or "such as e1" in refusal.text
 
 
-@pytest.mark.parametrize("line", [f"fold e2-e3 {BRIEF} again", f"fold e2-e2 {BRIEF}", f"fold e3-e4 {BRIEF}", f"fold e2-e4 {BRIEF}"])
+@pytest.mark.parametrize(
+    "line", [f"fold e2-e3 {BRIEF} again", f"fold e2-e2 {BRIEF}", f"fold e3-e4 {BRIEF}", f"fold e2-e4 {BRIEF}"]
+)
 def test_range_overlaps_fold(game, line):
     game.say(f"fold e2-e3 {BRIEF}")
     refusal = game.refused(line)
@@ -81,7 +83,9 @@ def test_range_has_user_message(game, line):
     assert game.refused(line).code == "range_has_user_message"
 
 
-@pytest.mark.parametrize("line", [f"fold e6-e8 {BRIEF}", f"fold e8-e8 {BRIEF}", f"compress e5 {BRIEF}", f"compress e7 {BRIEF}", f"compress e8 {BRIEF}"])
+@pytest.mark.parametrize(
+    "line", [f"fold e6-e8 {BRIEF}", f"fold e8-e8 {BRIEF}", f"compress e5 {BRIEF}", f"compress e7 {BRIEF}", f"compress e8 {BRIEF}"]
+)
 def test_range_unfinished(game, line):
     refusal = game.refused(line)
     assert refusal.code == "range_unfinished"
@@ -95,7 +99,10 @@ def test_nothing_can_be_compressed_in_the_first_run(fresh):
     assert instead(refusal).startswith("fold e")
 
 
-@pytest.mark.parametrize("line", ["fold e2-e3 x", "fold e2-e3 too short", "fold e2-e3 @e3", "compress e4 x", "compress e4 a summary of it", "compress e4 @e3"])
+@pytest.mark.parametrize(
+    "line",
+    ["fold e2-e3 x", "fold e2-e3 too short", "fold e2-e3 @e3", "compress e4 x", "compress e4 a summary of it", "compress e4 @e3"],
+)
 def test_empty_text(game, line):
     refusal = game.refused(line)
     assert refusal.code == "empty_text"
@@ -109,7 +116,9 @@ def test_empty_text_counts_four_percent_of_what_is_covered(chat):
     eight = "an offer of Norra with its usual terms"
     assert 8 <= chat.count(eight) < 0.04 * chat.count(filler(60))
     assert game.refused(f"fold e2-e3 {eight}").code == "empty_text"
-    assert game.codes(f"fold e2-e3 {eight} of trade, packaging, returns, and some more such small print of theirs that nobody needs") == ["ok"]
+    assert game.codes(
+        f"fold e2-e3 {eight} of trade, packaging, returns, and some more such small print of theirs that nobody needs"
+    ) == ["ok"]
 
 
 def test_lost_pinned_by_a_fold_and_the_alternative_works(game):
@@ -139,7 +148,9 @@ def test_lost_pinned_by_a_second_boundary_that_loses_the_firsts_kept_reference(c
 
 
 def test_lost_pinned_cannot_be_passed_by_keeping_eight_other_references(chat):
-    session = make_session(["Quote. Answer: a=?"] * 2, {f"quote item=i{n} qty=1": f"Item i{n}: total {4100 + n}. {filler(4, n)}" for n in range(9)})
+    session = make_session(
+        ["Quote. Answer: a=?"] * 2, {f"quote item=i{n} qty=1": f"Item i{n}: total {4100 + n}. {filler(4, n)}" for n in range(9)}
+    )
     game = Game(session, chat)
     game.say(*[f"quote item=i{n} qty=1" for n in range(9)])
     game.say("a=1")
@@ -164,7 +175,10 @@ def test_no_gain_for_a_text_of_more_than_a_quarter(game):
 
 
 def test_no_gain_for_a_short_range(chat):
-    session = make_session(["Quote it. Answer: total=?"] * 2, {"quote item=a qty=1": "Total 4100, code AP-1, thirty days, packed, and so on, see there."})
+    session = make_session(
+        ["Quote it. Answer: total=?"] * 2,
+        {"quote item=a qty=1": "Total 4100, code AP-1, thirty days, packed, and so on, see there."},
+    )
     game = Game(session, chat)
     game.say("quote item=a qty=1")
     refusal = game.refused("fold e2-e3 an offer for a with all its terms")
@@ -176,7 +190,9 @@ def test_no_gain_for_more_than_eight_kept_references(chat):
     session = make_session(["Quote. Answer: a=?"], {f"quote item=i{n} qty=1": f"Item i{n}: {filler(4, n)}" for n in range(9)})
     game = Game(session, chat)
     game.say(*[f"quote item=i{n} qty=1" for n in range(9)])
-    refusal = game.refused("fold e2-e11 Norra offers for nine items, each with its total, some small print on packaging and terms of trade @e3,e4,e5,e6,e7,e8,e9,e10,e11")
+    refusal = game.refused(
+        "fold e2-e11 Norra offers for nine items, each with its total, some small print on packaging and terms of trade @e3,e4,e5,e6,e7,e8,e9,e10,e11"
+    )
     assert refusal.code == "no_gain"
     assert "at most 8" in refusal.text
 
@@ -308,7 +324,11 @@ def test_standing_of_a_note(game, line, text):
 
 
 def test_a_tools_value_is_pending_against_the_users_and_stays_so(chat):
-    responses = {"quote item=a qty=1": "The cap is 9500.", "quote item=b qty=1": "The cap is 9600.", "quote item=c qty=1": "The cap is 9000."}
+    responses = {
+        "quote item=a qty=1": "The cap is 9500.",
+        "quote item=b qty=1": "The cap is 9600.",
+        "quote item=c qty=1": "The cap is 9000.",
+    }
     game = Game(make_session(["The cap is 9000. Answer: cap=?"], responses), chat, roomy())
     game.say("quote item=a qty=1", "quote item=b qty=1", "quote item=c qty=1")
     assert game.say("note cap=9000 @e1")[0].text == "ok"
@@ -373,7 +393,9 @@ LONG_TEXT = "".join(f"Zeile {i}: größer — 漢字かな {i * 37} 👩‍👩�
 
 @pytest.fixture
 def paged(chat):
-    session = make_session(["Get a. Answer: a=?", "And now? Answer: a=?"], {"quote item=a qty=1": LONG_TEXT, "quote item=b qty=1": "short"})
+    session = make_session(
+        ["Get a. Answer: a=?", "And now? Answer: a=?"], {"quote item=a qty=1": LONG_TEXT, "quote item=b qty=1": "short"}
+    )
     game = Game(session, chat, roomy(view_budget=60_000))
     game.say("quote item=a qty=1")
     game.say("quote item=b qty=1")
@@ -404,7 +426,9 @@ def test_pages_concatenate_exactly_to_the_logged_text(paged):
 def test_pages_of_a_range_hold_every_event_with_its_tag(paged):
     label, texts, last = pages(paged, "e1-e5")
     assert label == "[e1-e5]"
-    want = "\n".join(f"[e{n} {name}] {paged.episode.log.main(n).text}" for n, name in enumerate(("user", "own", "quote", "own", "quote"), 1))
+    want = "\n".join(
+        f"[e{n} {name}] {paged.episode.log.main(n).text}" for n, name in enumerate(("user", "own", "quote", "own", "quote"), 1)
+    )
     assert "".join(texts) == want
     assert last.shows[-1] == 5
     assert 1 not in last.shows, "a page shows only the events whose text stands on it"
@@ -426,7 +450,9 @@ def test_reading_never_changes_with_folds_boundaries_and_damage(paged):
     assert "".join(texts).startswith("[e1 user] Get a.")
 
 
-@pytest.mark.parametrize(("line", "alternative"), [("read e3 p99", "read e3 p"), ("read e1-e5 p99", "read e1-e5 p"), ("read e5 p2", "read e5 p1")])
+@pytest.mark.parametrize(
+    ("line", "alternative"), [("read e3 p99", "read e3 p"), ("read e1-e5 p99", "read e1-e5 p"), ("read e5 p2", "read e5 p1")]
+)
 def test_a_page_beyond_the_last_names_the_last(paged, line, alternative):
     refusal = paged.refused(line)
     assert refusal.code == "bad_arguments"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -91,7 +92,9 @@ def test_a_fold_that_a_boundary_covers_is_gone(game):
     for item, qty in (("lamps", 4), ("shelves", 5)):
         game.say(f"quote item={item} qty={qty}")
         game.say("total=1")
-    assert game.codes(f"compress e{game.episode.log.last - 2} {BRIEF}, then chairs, lamps and shelves, each with its total, code, quantity and some small print") == ["ok"]
+    assert game.codes(
+        f"compress e{game.episode.log.last - 2} {BRIEF}, then chairs, lamps and shelves, each with its total, code, quantity and some small print"
+    ) == ["ok"]
     assert "[f1 " not in game.body
     assert "f1" not in game.out
 
@@ -125,7 +128,7 @@ def test_a_read_back_beside_other_calls_leaves_too_and_the_rest_of_its_turn_stay
     assert "[e9 quote] Norra Office offers 4 lamps." in game.body
     assert "read e3\nnote y=1" in game.body
     roles = [m.role for m in game.view.messages]
-    assert all(a != b for a, b in zip(roles, roles[1:], strict=False))
+    assert all(a != b for a, b in itertools.pairwise(roles))
 
 
 # ---- fill and capacity -----------------------------------------------------------------------------------------------------------
@@ -281,7 +284,11 @@ def test_passing_a_limit_ends_the_episode_with_its_reason(chat, limits, reason, 
     trajectory = game.episode.trajectory("by hand")
     assert trajectory.reason == reason
     if reason == "limit_tokens":
-        assert trajectory.tokens >= 1000 > trajectory.tokens - trajectory.inferences[-1].tokens_in - len(trajectory.inferences[-1].ids)
+        assert (
+            trajectory.tokens
+            >= 1000
+            > trajectory.tokens - trajectory.inferences[-1].tokens_in - len(trajectory.inferences[-1].ids)
+        )
     with pytest.raises(RuntimeError):
         game.say("total=1")
 
@@ -333,14 +340,30 @@ def test_segments_are_cut_exactly_at_rewrites(chat):
     rewrites = 0
     for i, inference in enumerate(game.episode.inferences):
         # A superseding note or fold takes effect at the next inference, a host clear before this one.
-        rewrites += i > 0 and game.episode.inferences[i].keep < game.episode.inferences[i - 1].keep + len(game.episode.inferences[i - 1].new)
+        rewrites += i > 0 and game.episode.inferences[i].keep < game.episode.inferences[i - 1].keep + len(
+            game.episode.inferences[i - 1].new
+        )
         assert inference.tokens_in <= 1536
     assert cuts == 1 + rewrites
     assert cuts >= 4
     assert sum(m for s in recorder.segments for m in s.mask) == sum(len(i.ids) for i in game.episode.inferences)
 
 
-@pytest.mark.parametrize("text", ["quote item=desks qty=2", "note cap=9000 @e1", "", "{", "<|im_end|>", "read e1", "find x", "hello", "a\nread e9", "漢字 👩‍👩‍👧"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "quote item=desks qty=2",
+        "note cap=9000 @e1",
+        "",
+        "{",
+        "<|im_end|>",
+        "read e1",
+        "find x",
+        "hello",
+        "a\nread e9",
+        "漢字 👩‍👩‍👧",
+    ],
+)
 @pytest.mark.parametrize("cut", [False, True])
 def test_between_rewrites_the_next_ids_are_the_held_ids_and_a_suffix(chat, text, cut):
     game = Game(shop(), chat)

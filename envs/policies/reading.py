@@ -58,6 +58,8 @@ class Own:
 
 @dataclass(slots=True)
 class Noted:
+    """A note as the header or an own turn shows it: its value and source event."""
+
     value: str
     source: int
 
@@ -96,10 +98,8 @@ def read_view(messages: Sequence[Message]) -> Seen:
     seen = Seen(managed="\nnotes:" in system)
     if seen.managed:
         _read_header(system, seen)
-    place = 0
     spec = spec_of(messages)
-    for message in messages[1:]:
-        place += 1
+    for place, message in enumerate(messages[1:], 1):
         if message.role == "assistant":
             seen.own.append(Own(message.content, place))
             for line in message.content.split("\n"):
@@ -127,7 +127,8 @@ def _read_host(content: str, seen: Seen, place: int) -> None:
             if not (m := pattern.match(line)):
                 continue
             got = m.groupdict()
-            text, keep = got.get("text") or "", ()
+            text = got.get("text") or ""
+            keep: tuple[int, ...] = ()
             if kind in ("fold", "boundary") and (k := KEPT.search(text)):
                 keep = tuple(int(r[1:]) for r in k[1].split(","))
                 text = text[: k.start()]
@@ -166,6 +167,7 @@ def spec_of(messages: Sequence[Message]) -> FamilySpec:
 
 
 def entity_fields(spec: FamilySpec) -> dict[str, str]:
+    """Patterns of the placeholders that stand for a record, a quantity and a source."""
     names = "|".join(spec.entities)
     phrase = spec.entity_phrase.replace("{e}", f"(?:{names})")
     return {"entity": phrase, "qty": r"\d+", "source": "|".join(spec.sources)}

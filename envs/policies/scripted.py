@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from envs.chat import ChatML
 from envs.policies.base import Sampled, View
-from envs.policies.expert import Expert, Mind
+from envs.policies.expert import Expert, Known, Mind
 from envs.policies.reading import read_request, read_view, spec_of
 from envs.tasks.surface import draw
 
@@ -22,10 +22,10 @@ class NeverRead(Expert):
 
 
 class _Blind(Mind):
-    def check(self, entity, attr, known):  # noqa: ANN001, ANN201
+    def check(self, entity: str, attr: str, known: Known | None) -> str:
         return ""
 
-    def look_for(self, words):  # noqa: ANN001, ANN201
+    def look_for(self, words: str) -> str:
         return ""
 
 

@@ -18,6 +18,8 @@ Signal = Literal["asked", "index", "conflict", "unsourced", "inconsistent", "non
 
 
 class Frozen(BaseModel):
+    """Base of task data: unknown fields refused, nothing changed once made."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -78,6 +80,8 @@ class Turn(Frozen):
 
 
 class Session(Frozen):
+    """A script of user turns over a small world of business tools."""
+
     v: int = 1
     id: str
     family: str
@@ -135,6 +139,7 @@ def canonical(obj: BaseModel) -> str:
 
 
 def content_hash(obj: BaseModel, length: int = 16) -> str:
+    """The first ``length`` hex digits of the SHA-256 of the canonical JSON."""
     return hashlib.sha256(canonical(obj).encode()).hexdigest()[:length]
 
 

@@ -303,7 +303,7 @@ class Builder:
             self.change_cap("kept") if len(self.caps) < 3 and not last else self._ask_constraint(rng)
         elif draw_ < knobs.constraint + knobs.ask or last or not self.free:
             roll = rng.random()
-            if self.caps and (roll < 0.25 or last and len(self.caps) > 1):
+            if self.caps and (roll < 0.25 or (last and len(self.caps) > 1)):
                 self._ask_constraint(rng)
             elif roll > 0.9:
                 self._ask_never(rng)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from envs.chat import ChatML
@@ -27,6 +28,8 @@ from envs.tasks.base import Injection, Probe, Session, Signal, Variant, content_
 from envs.tasks.engine import Builder, FamilySpec, Knobs
 
 PROBE_KNOBS = Knobs(fillers=(3, 6), attrs=(4, 6), close=1.0, keep=0.4)
+CHANGED_KNOBS = Knobs(fillers=(8, 12), attrs=(4, 6), close=1.0, keep=0.4)
+"""A change states two fields: only with more text around them is it worth a fold, and only a folded change can be superseded."""
 KINDS = ("static", "changed", "never", "never_open", "other", "keep")
 """Bases: ``static``, ``keep`` (the user wants the value kept) and ``other`` (a later change of other fields) give present and missing,
 ``changed`` gives present and superseded, ``never`` and ``never_open`` the never-stated controls with and without folds.
@@ -82,7 +85,7 @@ def make_base(family: str, seed: int, kind: str, chat: ChatML) -> Base | None:
     if kind not in KINDS:
         raise ValueError(f"unknown kind of base {kind!r}: choose one of {', '.join(KINDS)}")
     spec = SPECS[family]
-    builder = Builder(spec, seed * len(KINDS) + KINDS.index(kind), PROBE_KNOBS)
+    builder = Builder(spec, seed * len(KINDS) + KINDS.index(kind), CHANGED_KNOBS if kind == "changed" else PROBE_KNOBS)
     rng = random.Random(f"probe/{family}/{seed}/{kind}")
     if kind == "never_open":
         subject = builder.work(close=False)
@@ -174,12 +177,12 @@ def _siblings(base: Base, attr: str, name: str) -> list[Probe]:
     old = facts[0].value
     if not note and f"{noun} {old}" not in earlier.brief:
         return []  # no old value stands anywhere: nothing would be superseded
-    wrong = {key: (old, (earlier.keep or (earlier.last,))[-1])} if note else {}
+    wrong: dict[str, tuple[str, int] | None] = {key: (old, (earlier.keep or (earlier.last,))[-1])} if note else {}
     return [present, probe("superseded", "index", Injection(brief={change.id: change_head}, note=wrong), wrong_note=bool(note))]
 
 
-def open_questions(base: Base, most: int) -> list[Probe]:
-    """Further questions on the undamaged view of a base: fields that the brief lost on its own, or that were never stated.
+def open_questions(base: Base, most: int, asked: Collection[str] = ()) -> list[Probe]:
+    """Further questions on the undamaged view of a base, ``asked`` ones left out: fields that the brief lost on its own, or that were never stated.
 
     They are ``present`` or ``never_stated`` probes without a damaged sibling where the view holds the value or no event does, and
     ``missing`` ones, with nothing injected, where only reading back helps.
@@ -187,7 +190,7 @@ def open_questions(base: Base, most: int) -> list[Probe]:
     builder, spec = base.builder, base.builder.spec
     record = builder.records[base.subject]
     held = remembered(base.state, spec, base.subject, record, set())
-    names = [a.name for a in spec.attrs]
+    names = [a.name for a in spec.attrs if a.name not in asked]
     base.rng.shuffle(names)
     probes = []
     for number, attr in enumerate(names[:most]):

@@ -48,9 +48,11 @@ def mutate(rng: random.Random) -> str:
                 rng.shuffle(words)
                 text = " ".join(words)
             case 6:
-                text = "".join(rng.choice(("0", "1", "3", "99", "7" * 20)) if c.isdigit() and rng.random() < 0.5 else c for c in text)
+                text = "".join(
+                    rng.choice(("0", "1", "3", "99", "7" * 20)) if c.isdigit() and rng.random() < 0.5 else c for c in text
+                )
             case 7:
-                text = text.replace(rng.choice(" =@-,\"e"), rng.choice(NASTY), 1)
+                text = text.replace(rng.choice(' =@-,"e'), rng.choice(NASTY), 1)
             case _:
                 text += rng.choice((" ", "\n", "")) + rng.choice(VALID)
     return text
@@ -65,7 +67,9 @@ def noise(rng: random.Random) -> str:
         return "".join(chr(p) for p in points if not 0xD800 <= p < 0xE000)
     if kind == 2:
         return rng.choice(NASTY) * rng.randrange(1, 6)
-    return rng.choice(("note k=", "fold e2-e3 ", "compress e4 ", "find ", "read ", "quote item=", 'quote item="')) + rng.choice(NASTY) * rng.randrange(1, 4)
+    return rng.choice(("note k=", "fold e2-e3 ", "compress e4 ", "find ", "read ", "quote item=", 'quote item="')) + rng.choice(
+        NASTY
+    ) * rng.randrange(1, 4)
 
 
 def started(chat) -> Game:
@@ -124,5 +128,11 @@ def test_parsing_alone_never_raises_and_is_linear(chat):
         parsed = parse(text, False, profile, tools)
         assert (parsed.kind == "calls") == bool(parsed.calls)
     # Each of these takes a backtracking parser minutes.
-    for text in ("note k=" + " @e1" * 50_000, "fold e2-e3 " + "@e1," * 50_000, 'quote item="' + "\\" * 100_001, "quote " + "a=1 " * 50_000, "read " + "e" * 200_000):
+    for text in (
+        "note k=" + " @e1" * 50_000,
+        "fold e2-e3 " + "@e1," * 50_000,
+        'quote item="' + "\\" * 100_001,
+        "quote " + "a=1 " * 50_000,
+        "read " + "e" * 200_000,
+    ):
         parse(text, False, profile, tools)

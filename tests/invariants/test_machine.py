@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -17,7 +18,14 @@ from envs.view import gaps, merge_oldest, render
 CHAT = None
 REACHED: Counter[str] = Counter()
 ITEMS = [f"i{n}" for n in range(8)]
-TEXTS = ["brief", "Norra offer with the price, a code and the usual terms", filler(3), filler(6), filler(14), "漢字 offer with e3 and e7 named in it, and more"]
+TEXTS = [
+    "brief",
+    "Norra offer with the price, a code and the usual terms",
+    filler(3),
+    filler(6),
+    filler(14),
+    "漢字 offer with e3 and e7 named in it, and more",
+]
 LONG = {0: 4, 1: 12, 2: 20, 3: 30, 4: 40, 5: 8, 6: 60, 7: 1}
 
 
@@ -121,7 +129,12 @@ class Protocol(RuleBasedStateMachine):
             self.play(f"compress e{last} {text}" + (f" @{','.join(f'e{k}' for k in kept)}" if kept else ""))
 
     @precondition(live)
-    @rule(key=st.sampled_from(["a", "b", "c", "d", "cap", "k1", "k2", "k3", "k4"]), value=st.sampled_from(["9000", "9001", "x", filler(4)]), ref=number, mark=st.sampled_from(["", " old", " open"]))
+    @rule(
+        key=st.sampled_from(["a", "b", "c", "d", "cap", "k1", "k2", "k3", "k4"]),
+        value=st.sampled_from(["9000", "9001", "x", filler(4)]),
+        ref=number,
+        mark=st.sampled_from(["", " old", " open"]),
+    )
     def note(self, key: str, value: str, ref: int, mark: str) -> None:
         self.play(f"note {key}={value} @e{min(ref, self.game.episode.log.last + 1)}{mark}")
 
@@ -146,7 +159,24 @@ class Protocol(RuleBasedStateMachine):
         self.play(text, cut=cut)
 
     @precondition(live)
-    @rule(lines=st.lists(st.sampled_from(["quote item=i1 qty=1", "note z=1 @e1", "note z=2 @e1", "read e1", "find total", "read e99", "remark", f"fold e2-e3 {TEXTS[1]}"]), min_size=2, max_size=5))
+    @rule(
+        lines=st.lists(
+            st.sampled_from(
+                [
+                    "quote item=i1 qty=1",
+                    "note z=1 @e1",
+                    "note z=2 @e1",
+                    "read e1",
+                    "find total",
+                    "read e99",
+                    "remark",
+                    f"fold e2-e3 {TEXTS[1]}",
+                ]
+            ),
+            min_size=2,
+            max_size=5,
+        )
+    )
     def several(self, lines: list[str]) -> None:
         self.play(*lines)
 
@@ -209,7 +239,7 @@ class Protocol(RuleBasedStateMachine):
         roles = [m.role for m in view.messages]
         assert roles[0] == "system"
         assert roles[1] == roles[-1] == "user"
-        assert all(a != b for a, b in zip(roles[1:], roles[2:], strict=False))
+        assert all(a != b for a, b in itertools.pairwise(roles))
         assert view.tokens == len(view.ids) <= e.profile.view_budget
         assert view.ids == e.chat.render(view.messages)
         for m in view.messages:
@@ -259,11 +289,25 @@ def test_the_invariants_hold_over_random_turns(chat):
     run_state_machine_as_test(
         Protocol,
         settings=settings(
-            max_examples=24, stateful_step_count=24, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck),
+            max_examples=24,
+            stateful_step_count=24,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
             phases=[Phase.generate],  # shrinking takes minutes; run the long test to shrink
         ),
     )
-    for reached in ("clear", "note ok", "fold ok", "compress ok", "read shown", "find shown", "quote result", "fold no_gain", "note unknown_ref"):
+    for reached in (
+        "clear",
+        "note ok",
+        "fold ok",
+        "compress ok",
+        "read shown",
+        "find shown",
+        "quote result",
+        "fold no_gain",
+        "note unknown_ref",
+    ):
         assert REACHED[reached], f"the machine never reached {reached}: {REACHED}"
 
 
@@ -272,5 +316,6 @@ def test_the_invariants_hold_over_many_random_turns(chat):
     global CHAT
     CHAT = chat
     run_state_machine_as_test(
-        Protocol, settings=settings(max_examples=400, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck))
+        Protocol,
+        settings=settings(max_examples=400, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)),
     )
