@@ -47,7 +47,7 @@ def build(config: DataConfig, on_unit: Callable[[str], None] = lambda _: None) -
     for kind in DETECT:
         for unit in _bases(config, "static" if kind == "present" else kind, getattr(config.counts, kind), "sft", chat, salt=kind):
             for probe in [p for p in unit if p.variant == "present"] if kind == "present" else unit:
-                mends = probe.wrong_note or (kind == "keep" and probe.variant == "missing")
+                mends = probe.wrong_note or (kind == "keep" and probe.variant == "missing" and probe.twin is not None)
                 trajectory = _play(probe, chat, "recovery" if mends else "detect")
                 if not mends and rng.random() < config.first_turn_only:
                     for inference in trajectory.inferences[1:]:

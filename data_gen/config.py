@@ -19,15 +19,15 @@ class Sizes(Strict):
 class Counts(Strict):
     """How many units of each kind. A detect unit is a damaged probe with its ``present`` twin, or one control."""
 
-    direct: int = Field(default=5, ge=0)
-    managed: int = Field(default=8, ge=0)
-    recovery: int = Field(default=8, ge=0)
-    static: int = Field(default=20, ge=0)
+    direct: int = Field(default=2, ge=0)
+    managed: int = Field(default=3, ge=0)
+    recovery: int = Field(default=4, ge=0)
+    static: int = Field(default=26, ge=0)
     keep: int = Field(default=4, ge=0)
     other: int = Field(default=8, ge=0)
-    changed: int = Field(default=26, ge=0)
-    never: int = Field(default=2, ge=0)
-    never_open: int = Field(default=4, ge=0)
+    changed: int = Field(default=30, ge=0)
+    never: int = Field(default=1, ge=0)
+    never_open: int = Field(default=3, ge=0)
     present: int = Field(default=0, ge=0)
     """Further ``present`` controls without their damaged sibling."""
 

@@ -58,7 +58,10 @@ class ChatML:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of sampled ids, up to the end-of-turn token, special tokens left out."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        held = list(ids)
+        if self.end_id in held:
+            held = held[: held.index(self.end_id)]
+        return str(self.tokenizer.decode(held, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def count(self, text: str) -> int:
         """Tokens of plain text."""

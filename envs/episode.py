@@ -82,6 +82,7 @@ class Episode:
             episode.state = inject(episode.log, episode.state, probe.injection)
             episode.state = replace(episode.state, header=header(episode.log, episode.state, profile))
         episode.inferences, episode._held, episode._tokens, episode._in_run = [], [], 0, 0
+        episode._rewritten = False
         episode._prepare()
         return episode
 
@@ -89,13 +90,18 @@ class Episode:
 
     def view(self) -> View:
         """The input of the next inference. Raises RuntimeError when the episode is over."""
+        view = self._open_view()
+        # A copy: whatever a policy does to it, the record holds what was rendered.
+        return View(list(view.messages), list(view.ids), list(view.out), view.visible)
+
+    def _open_view(self) -> View:
         if self.done or self._view is None:
             raise RuntimeError(f"the episode is over ({self.reason}): there is no view")
         return self._view
 
     def step(self, sampled: Sampled) -> None:
         """Take one policy turn: log it, carry out its calls or accept its answer, and bring the next view about."""
-        view = self.view()
+        view = self._open_view()
         event = self.log.append(
             "assistant", sampled.text, window=self.state.current, run=self.state.run, ids=tuple(sampled.ids)
         )  # fmt: skip

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from envs.rewards import advantages as group_advantages
 
 
+_ROUNDING = 1e-9
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One episode's result. Small and plain: every process gathers those of all others.
@@ -42,7 +45,8 @@ def advantages(outcomes: Sequence[Outcome], group_size: int) -> list[float]:
             )
         left = iter(values or [0.0] * len(kept))
         out += [0.0 if o.excluded else next(left) for o in group]
-    return out
+    # What rounding leaves of equal episodes is no advantage, and must not cost a training pass.
+    return [a if abs(a) > _ROUNDING else 0.0 for a in out]
 
 
 def batch_metrics(outcomes: Sequence[Outcome], group_size: int) -> dict[str, float]:

@@ -23,14 +23,14 @@ def chat() -> ChatML:
 
 @pytest.fixture(scope="session")
 def expert_episodes(chat):
-    """The expert on 32 sessions of every family, played once."""
+    """The expert on 28 sessions of every family, played once."""
     from envs.episode import Episode, play
     from envs.policies.expert import Expert
     from envs.profiles import get_profile
     from envs.tasks import FAMILIES
 
     core = get_profile("core@1")
-    episodes = [Episode(m.generate(seed), core, chat) for m in FAMILIES.values() for seed in range(32)]
+    episodes = [Episode(m.generate(seed), core, chat) for m in FAMILIES.values() for seed in range(28)]
     play(episodes, Expert(chat))
     return episodes
 

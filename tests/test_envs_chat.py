@@ -109,6 +109,14 @@ def test_no_special_id_comes_from_text(chat, special):
     assert chat.tokenizer.convert_tokens_to_ids(special) in chat.tokenizer.encode(special)
 
 
+def test_decoding_stops_at_the_end_of_the_turn(chat):
+    ids = [*chat.encode("read e3"), chat.end_id, *chat.encode("\nnote a=1"), chat.end_id]
+    assert chat.decode(ids) == "read e3"
+    assert chat.decode(ids[:-1]) == "read e3"
+    assert chat.decode([chat.end_id]) == chat.decode([]) == ""
+    assert chat.decode([chat.start_id, *chat.encode("a")]) == "a"
+
+
 def test_sampled_ids_are_never_retokenised(chat):
     split = (*chat.encode("quo"), *chat.encode("te"), *chat.encode(" item=x"))
     assert split != chat.encode("quote item=x"), "the ids differ from what the text would encode to"

@@ -7,13 +7,14 @@ import re
 import pytest
 from game import Game, make_session
 
+from envs.chat import Message
 from envs.episode import Episode, play
 from envs.ledger import check_ledger
 from envs.policies.base import Sampled, View
 from envs.policies.expert import Expert
 from envs.policies.scripted import SCRIPTED, Abstainer, AlwaysRead, ClosedBook, Fabricator, NeverRead
 from envs.profiles import get_profile
-from envs.scoring import normal_form, score
+from envs.scoring import judge, normal_form, read_slots, score
 from envs.tasks import FAMILIES, HELD_OUT_FAMILIES, SPECS, TRAIN_FAMILIES
 from envs.tasks.base import ToolSpec, content_hash, split_of
 from envs.tasks.engine import Knobs
@@ -52,6 +53,17 @@ def test_the_expert_is_fully_right_on_every_session_without_a_refused_call(exper
         assert all(len(i.ids) <= CORE.reply_tokens for i in t.inferences), "no turn that the reply cap would cut"
         managed += result.rewrites
     assert managed > len(expert_sessions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_the_expert_is_fully_right_on_many_more_sessions(chat, family):
+    episodes = [Episode(FAMILIES[family].generate(seed), CORE, chat) for seed in range(1000, 1150)]
+    play(episodes, Expert(chat))
+    for e in episodes:
+        t = e.trajectory("expert")
+        assert score(t).fully_right, e.session.id
+        assert not [o for i in t.inferences for o in i.outcomes if REFUSED.match(o.text)]
 
 
 def test_the_expert_is_fully_right_on_every_kind_of_probe(chat, probes, play_probes):
@@ -200,24 +212,35 @@ def test_every_value_the_expert_emits_stands_in_the_view_it_saw(expert_sessions,
 
 
 def test_closed_book_is_right_at_most_once_in_a_hundred(chat):
-    turns = right = 0
+    """Closed book: the last user message and the contract, nothing else."""
+    policy = ClosedBook(chat)
     for family, module in FAMILIES.items():
         asked = hit = 0
-        episodes = [Episode(module.generate(seed), CORE, chat) for seed in range(60)]
-        play(episodes, ClosedBook(chat))
-        for e in episodes:
-            by_turn = {}
-            for c in score(e.trajectory("closed_book")).checks:
-                by_turn[c.turn] = by_turn.get(c.turn, True) and c.verdict == "right"
-            asked, hit = asked + len(by_turn), hit + sum(by_turn.values())
-        assert hit <= max(1, 0.01 * asked), f"{family}: {hit} of {asked}"
-        turns, right = turns + asked, right + hit
-    assert right <= 0.01 * turns
+        for seed in range(150):
+            session = module.generate(seed)
+            system = CORE.system("neutral", session.tools) + "\nnotes: none\nout: none"
+            for turn in session.turns:
+                view = View([Message("system", system), Message("user", f"[e1 user] {turn.text}")], [])
+                reply = policy.text(view)
+                assert set(read_slots(reply)) == {s.name for s in turn.slots}, "it does answer"
+                hit += all(judge(s, reply)[0] == "right" for s in turn.slots)
+                asked += 1
+        assert asked > 500
+        assert hit <= 0.01 * asked, f"{family}: {hit} of {asked}"
+
+
+def test_closed_book_plays_whole_episodes_and_fails(chat):
+    episodes = [Episode(module.generate(seed), CORE, chat) for module in FAMILIES.values() for seed in range(3)]
+    play(episodes, ClosedBook(chat))
+    for e in episodes:
+        result = score(e.trajectory("closed_book"))
+        assert not result.fully_right
+        assert result.q < 0.1
 
 
 def test_no_question_contains_its_own_answer():
     for module in FAMILIES.values():
-        for seed in range(150):
+        for seed in range(80):
             for turn in module.generate(seed).turns:
                 for slot in turn.slots:
                     if not slot.never and slot.name != "over":

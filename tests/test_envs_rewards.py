@@ -22,9 +22,9 @@ def outcomes(weights):
     """Every quality that checks of these weights can have, with whether all are right."""
     total = sum(weights)
     found = {}
-    for given in itertools.product(CREDITS, repeat=len(weights)):
-        q = sum(c * w for c, w in zip(given, weights, strict=True)) / total
-        found[round(q, 12)] = all(c == 1.0 for c in given)
+    for marks in itertools.product(CREDITS, repeat=len(weights)):
+        q = sum(c * w for c, w in zip(marks, weights, strict=True)) / total
+        found[round(q, 12)] = all(c == 1.0 for c in marks)
     return sorted(found.items())
 
 

@@ -78,6 +78,19 @@ def test_sampled_ids_that_no_text_would_encode_to_are_kept(chat):
     assert trajectory.reason == "unfinished"
 
 
+def test_a_policy_that_changes_its_view_does_not_change_the_record(chat):
+    honest, vandal = Game(shop(), chat), Game(shop(), chat)
+    for _ in range(3):
+        view = vandal.view
+        view.messages.append("rubbish")
+        view.messages[0] = None
+        view.ids.clear()
+        view.out.append("e1 gone")
+        for game in (honest, vandal):
+            game.say("quote item=desks qty=2")
+    assert vandal.episode.trajectory("x") == honest.episode.trajectory("x")
+
+
 def test_rows_of_an_episode_train_each_sampled_token_once(chat, expert_sessions):
     for t in expert_sessions[::6]:
         segments = record((chat.render(v), i.ids, i.trained) for i, v in zip(t.inferences, t.views(), strict=True))

@@ -218,6 +218,10 @@ def test_saving_counts_only_in_groups_that_are_all_right():
     assert right == [0.05 * 0.25 * 0.5, -0.05 * 0.25 * 0.5]
 
 
+def test_equal_episodes_have_no_advantage_left_by_rounding():
+    assert advantages([outcome(1, 0.1 + 0.2, True)] * 3 + [outcome(0.1)] * 3, 3) == [0.0] * 6
+
+
 def test_groups_have_their_own_baseline_and_excluded_episodes_none():
     out = advantages([outcome(1), outcome(0), outcome(0.5), outcome(0.5, excluded=True)], 2)
     assert out == [0.5, -0.5, 0.0, 0.0]
