@@ -23,7 +23,7 @@ from trl import SFTConfig, SFTTrainer
 
 from envs.runs import Tracker, append_jsonl, read_json, write_json_atomic
 from sft.rows import Row
-from sft.shared import TreeForward, add_shared_forward
+from sft.shared import Counter, add_shared_forward
 
 if TYPE_CHECKING:
     from peft import PeftConfig
@@ -188,7 +188,7 @@ class SegmentTrainer(SFTTrainer):
         self.clock = clock
         self.stopped = "planned"
         self.row_tokens = self.computed_tokens = 0
-        self._tree: TreeForward | None = None
+        self._tree: Counter | None = None
         dataset = Dataset.from_dict({"input_ids": [r.input_ids for r in rows], "labels": [r.labels for r in rows]})
         super().__init__(model=model, args=args, train_dataset=dataset, processing_class=tokenizer, peft_config=peft_config)
         if share:

@@ -15,7 +15,7 @@ from envs.policies.smollm2 import load_model, load_tokenizer
 from sft import run as stage
 from sft.config import SFTStageConfig, trainer_arguments
 from sft.rows import IGNORE, Row
-from sft.shared import TreeForward, computed_tokens
+from sft.shared import build_tree, computed_tokens, tree_states
 from sft.trainer import Clock, RowSampler, SegmentTrainer, last_complete
 from tests.test_sft_rows import make_trajectory
 
@@ -108,11 +108,14 @@ def test_tree_gives_each_row_its_own_hidden_states(lengths):
     model = load_model("tiny", device="cpu")
     stem = torch.arange(100, 164)
     rows = [torch.cat([stem, torch.arange(500 + seed, 500 + seed + n)]) for seed, n in lengths]
-    tree = TreeForward(model.base_model)
+    tree = build_tree([row.tolist() for row in rows])
     with torch.no_grad():
-        for row, hidden in zip(rows, tree(rows), strict=True):
-            torch.testing.assert_close(hidden, model.base_model(row[None]).last_hidden_state[0], rtol=1e-4, atol=1e-5)
-    assert tree.computed == computed_tokens([r.tolist() for r in rows])
+        packed = tree_states(model, tree)
+        for row, index in zip(rows, tree.index, strict=True):
+            assert torch.equal(tree.ids[index], row)
+            assert torch.equal(tree.positions[index], torch.arange(len(row)))
+            torch.testing.assert_close(packed[index], model.base_model(row[None]).last_hidden_state[0], rtol=1e-4, atol=1e-5)
+    assert len(tree.ids) == computed_tokens([r.tolist() for r in rows]) <= sum(len(r) for r in rows) - 64 * (len(rows) - 1)
 
 
 def test_order_is_a_function_of_seed_and_epoch_and_keeps_bases_together():
