@@ -76,7 +76,7 @@ def stage_configs(config: PipelineConfig, source: str) -> tuple[DataConfig, SFTS
     """The schema of every stage, checked before anything runs. Raises ConfigError naming section and field."""
     out = config.folder
     weights = {"base": config.model, "sft": str(out / "sft/model"), "rl": str(out / "rl/model")}
-    data = {"out": str(out / "data"), **config.data}
+    data = {"out": str(out / "data"), "tokenizer": config.model, **config.data}
     sft = {"model": config.model, "data": str(out / "data"), "out": str(out / "sft"), **config.sft}
     rl = {"model": weights["sft"], "probes": str(out / "data/probes.rl.jsonl"), "out": str(out / "rl"), **config.rl}
     arms = {

@@ -81,7 +81,7 @@ class RLConfig(Strict):
     model: str = "smollm2"
     """Name or folder of the start weights, usually the model folder of an SFT run."""
     probes: str
-    """Probes to train on, one JSON a line (``data/<run>/probes.train.jsonl``)."""
+    """Probes to train on, one JSON a line (``probes.rl.jsonl`` of a data set)."""
     val_probes: str | None = None
     """Probes played once each, every ``val_every`` steps."""
     val_every: int = Field(20, ge=1)

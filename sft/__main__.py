@@ -30,7 +30,7 @@ def main(
     \b
     Look first, then train, then train with an adapter into another folder:
         python -m sft configs/sft_probes.yaml --plan
-        python -m sft configs/sft_probes.yaml data=data/probes max_minutes=9
+        python -m sft configs/sft_probes.yaml data=runs/data_demo max_minutes=9
         python -m sft configs/sft_probes.yaml out=runs/sft_lora 'lora={r: 32, alpha: 64}'
 
     The same command resumes after Ctrl-C or a kill; a finished run prints its result again. Settings of TRL's SFTConfig go
