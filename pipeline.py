@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +23,7 @@ from envs.config import ConfigError, Strict, dump_config, load_config
 from envs.runs import cli_errors, read_json, write_json_atomic, write_text_atomic
 from eval.config import EvalConfig
 from rl.config import RLConfig
-from sft.config import SFTStageConfig
+from sft.config import SFTStageConfig, check_trainer
 
 STAGES = ("data", "sft", "rl", "eval")
 
@@ -68,8 +69,11 @@ def load(path: Path, overrides: list[str]) -> PipelineConfig:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ConfigError(f"{path}: presets.{chosen.model}.{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    changed = {k: v for k, v in chosen.model_dump().items() if v != given.model_dump()[k]}
-    return PipelineConfig.model_validate(merged(base.model_dump(), changed))
+    with tempfile.TemporaryDirectory() as folder:
+        # Overrides come last: once more through the loader, now over file and preset.
+        together = Path(folder) / path.name
+        together.write_text(json.dumps(base.model_dump()), encoding="utf-8")
+        return load_config(PipelineConfig, together, overrides)
 
 
 def stage_configs(config: PipelineConfig, source: str) -> tuple[DataConfig, SFTStageConfig, RLConfig, EvalConfig]:
@@ -103,6 +107,7 @@ def stage_configs(config: PipelineConfig, source: str) -> tuple[DataConfig, SFTS
             finally:
                 path.unlink()
             raise
+    check_trainer(made[1].trainer, f"{source}: section sft")
     return made[0], made[1], made[2], made[3]
 
 
