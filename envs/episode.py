@@ -53,7 +53,7 @@ class Episode:
         self.inferences: list[Inference] = []
         self.replies: dict[int, str] = {}
         self.start, self.prefix_events = 0, 0
-        self._in_run = 0
+        self._in_run = self._notices = 0
         self._tokens = 0
         self._rewritten = False
         self._view: View | None = None
@@ -81,7 +81,7 @@ class Episode:
         if profile.managed:
             episode.state = inject(episode.log, episode.state, probe.injection)
             episode.state = replace(episode.state, header=header(episode.log, episode.state, profile))
-        episode.inferences, episode._held, episode._tokens, episode._in_run = [], [], 0, 0
+        episode.inferences, episode._held, episode._tokens, episode._in_run, episode._notices = [], [], 0, 0, 0
         episode._rewritten = False
         episode._prepare()
         return episode
@@ -108,6 +108,7 @@ class Episode:
         parsed = parse(sampled.text, sampled.cut, self.profile, self.session.tools)
         outcomes: list[StoredOutcome] = []
         if parsed.kind == "notice":
+            self._notices += 1
             self.log.append_outcome(event.seq, NOTICE, window=self.state.current, run=self.state.run, name="notice")
             outcomes.append(StoredOutcome(tool="", code="notice", text=NOTICE))
         elif parsed.kind == "calls":
@@ -159,7 +160,7 @@ class Episode:
 
     def _next_user(self) -> None:
         self.turn += 1
-        self._in_run = 0
+        self._in_run = self._notices = 0
         self.state = replace(self.state, run=self.turn)
         turn = self.session.turns[self.turn]
         event = self.log.append("user", turn.text, window=self.state.current, run=self.turn)
@@ -171,6 +172,8 @@ class Episode:
         profile = self.profile
         if self._in_run >= profile.inferences_per_run:
             return self._end("limit_run")
+        if self._notices >= profile.notices_per_run:
+            return self._end("limit_notices")
         if len(self.inferences) >= profile.inferences_per_session:
             return self._end("limit_session")
         if self._tokens >= profile.tokens_per_session:

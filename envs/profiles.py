@@ -51,6 +51,8 @@ class Profile:
     clear_results: bool = False
     """Over budget, the host replaces the oldest results by references before it gives up."""
     inferences_per_run: int = 10
+    notices_per_run: int = 3
+    """Turns of a Run that are no call and no answer before the episode ends: a policy that babbles is not asked on."""
     inferences_per_session: int = 160
     tokens_per_session: int = 400_000
 

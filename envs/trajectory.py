@@ -107,7 +107,7 @@ class Trajectory(Record):
     stated: dict[str, list[int]] = Field(default_factory=dict)
     """Ground truth: fact key -> events that state the value in force at the end."""
     reason: str
-    """``answered``, ``limit_run``, ``limit_session``, ``limit_tokens``, ``context_overflow`` or ``backend_error``."""
+    """``answered``, ``limit_run``, ``limit_notices``, ``limit_session``, ``limit_tokens``, ``context_overflow`` or ``backend_error``."""
     notes: dict[str, str] = Field(default_factory=dict)
     """Public notes at the end: key -> value."""
 

@@ -22,9 +22,10 @@ def main(
     overrides: Annotated[list[str] | None, typer.Argument(help="dotted.key=value, e.g. trainer.learning_rate=1e-6")] = None,
     progress: Annotated[bool, typer.Option(help="Draw a progress bar.")] = True,
 ) -> None:
-    r"""Train a policy with GRPO on probes: episodes whose view the policy itself rewrites.
+    """Train a policy with GRPO on probes: episodes whose view the policy itself rewrites.
 
     \b
+    Train, try it small, or train on two processes:
         python -m rl configs/rl_probes.yaml
         python -m rl configs/rl_probes.yaml steps=2 model=tiny out=runs/rl-try wandb.mode=disabled
         accelerate launch --multi_gpu --num_processes 2 -m rl configs/rl_probes.yaml world_size=2
@@ -34,8 +35,8 @@ def main(
     trainer; those that this stage decides itself are refused with the reason.
 
     Watch reward/q (quality), logp_gap/max (sampling against training), groups/zero_variance (groups that teach nothing) and
-    rows/padding. Evaluate <out>/model with python -m eval.
-    """
+    rows/padding. Evaluate <out>/model with python -m eval. On a CPU set OMP_WAIT_POLICY=PASSIVE.
+    """  # noqa: D301
     from rl.run import run
 
     result = run(load_config(RLConfig, config, overrides or []), progress=progress)

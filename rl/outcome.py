@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from envs.rewards import advantages as group_advantages
 
-
 _ROUNDING = 1e-9
 
 

@@ -33,6 +33,8 @@ from envs.tasks.engine import FamilySpec
 
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
+PAGE_ROOM = 320
+"""Tokens of a page with its tag and the call that asks for it."""
 POINTER = re.compile(r"([A-Za-z]+) (e\d+(?:,e\d+)*)(?:: (.*))?$")
 """One entry of a summary: ``desks e3,e8: total 9500``."""
 
@@ -123,7 +125,10 @@ class Mind:
             return self.request.call
         if self.seen.managed and self.request.close and (line := self.close_stage()):
             return line
-        return self.reply()
+        line = self.reply()
+        if line.startswith("read ") and self.view.tokens + PAGE_ROOM > self.budget and not self.refused():
+            return self.upkeep() or line  # the page would not fit
+        return line
 
     def called(self) -> bool:
         since = self.question
@@ -258,6 +263,10 @@ class Mind:
         """Past 70 % fill: fold finished exchanges still in full, else compress the finished Runs."""
         if self.view.tokens < 0.7 * self.budget or self.refused():
             return ""
+        return self.upkeep()
+
+    def upkeep(self) -> str:
+        """Fold a finished exchange still in full, else compress the finished Runs; nothing when there is nothing to gain."""
         for block, stated, call in self.unfolded(current=False):
             if self.covered(block, call) >= MIN_COVERED:
                 keep = self.kept_of(block)
