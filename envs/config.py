@@ -4,7 +4,7 @@
         model: str
         trainer: dict[str, Any] = {}
 
-    config = load_config(SftConfig, "configs/sft_probe.yaml", ["trainer.learning_rate=1e-5"])
+    config = load_config(SftConfig, "configs/sft_probes.yaml", ["trainer.learning_rate=1e-5"])
 
 YAML is read by the 1.2 core rules: ``1e-5`` is a number, ``on``, ``off``, ``yes`` and ``no`` are words. A key given twice is
 refused.

@@ -22,7 +22,7 @@ def main(
     overrides: Annotated[list[str] | None, typer.Argument(help="dotted.key=value, read as YAML.", show_default=False)] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Print rows, tokens, steps, shared prefixes; train nothing.")] = False,
 ) -> None:
-    r"""Fine-tune a model on the turns that an expert sampled in recorded trajectories.
+    """Fine-tune a model on the turns that an expert sampled in recorded trajectories.
 
     A row is one segment: a stretch of an episode whose view only grew. Its labels are the sampled tokens; what the host
     wrote, what was shown again and the steps marked as errors are context. Nothing is cut: a row over max_row_tokens is an error.
@@ -36,7 +36,7 @@ def main(
     The same command resumes after Ctrl-C or a kill; a finished run prints its result again. Settings of TRL's SFTConfig go
     under trainer, e.g. trainer.learning_rate=1e-4. On a CPU set OMP_WAIT_POLICY=PASSIVE: with the default, a busy neighbour
     costs three quarters of the speed. The folder holds metrics.jsonl, checkpoints/, model/ and done.json.
-    """
+    """  # noqa: D301  (\b keeps the lines of the example apart)
     settings = load_config(SFTStageConfig, config, overrides or [])
     from sft.run import plan as plan_run
     from sft.run import run

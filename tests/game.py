@@ -125,7 +125,7 @@ class Game:
 
 def roomy(profile: str = "core@1", **more: object) -> Profile:
     """A profile without the limits that a long test would run into."""
-    wide = {"inferences_per_run": 10**6, "inferences_per_session": 10**6, "tokens_per_session": 10**12}
+    wide = {"inferences_per_run": 10**6, "notices_per_run": 10**6, "inferences_per_session": 10**6, "tokens_per_session": 10**12}
     return replace(get_profile(profile), **{**wide, **more})
 
 

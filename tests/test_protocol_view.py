@@ -12,6 +12,7 @@ from envs.episode import Episode, play
 from envs.log import Event
 from envs.policies.base import Sampled
 from envs.profiles import PROFILES, check_capacity, get_profile
+from envs.scoring import score
 from envs.segments import Recorder
 from envs.view import gaps, render
 
@@ -291,6 +292,22 @@ def test_passing_a_limit_ends_the_episode_with_its_reason(chat, limits, reason, 
         )
     with pytest.raises(RuntimeError):
         game.say("total=1")
+
+
+def test_a_run_of_turns_that_say_nothing_ends_the_episode(chat):
+    game = Game(shop(3), chat)
+    game.say("")
+    game.say("{")
+    game.say("total=1")
+    game.say("", cut=True)
+    game.say("find total")
+    game.say("<")
+    assert not game.episode.done, "the count starts anew with the next user turn"
+    game.say("   ")
+    assert game.episode.reason == "limit_notices"
+    result = score(game.episode.trajectory("x"))
+    assert not result.within_budget
+    assert not result.infrastructure
 
 
 def test_the_limit_of_a_run_starts_anew_with_the_next_user_turn(chat):
