@@ -54,6 +54,7 @@ class Episode:
         self.replies: dict[int, str] = {}
         self.start, self.prefix_events = 0, 0
         self._in_run = self._notices = 0
+        self._replaying = False  # a frozen prefix is history: no limit of the view ends it
         self._tokens = 0
         self._rewritten = False
         self._view: View | None = None
@@ -69,6 +70,7 @@ class Episode:
         Without context tools the context calls of the prefix never happened, and there is nothing to damage.
         """
         episode = cls(probe.session, profile, chat, prompt=prompt, manager=manager)
+        episode._replaying = True
         for text in probe.prefix:
             said = text if profile.managed else plain_turn(text, probe.session)
             if said:
@@ -81,6 +83,7 @@ class Episode:
         if profile.managed:
             episode.state = inject(episode.log, episode.state, probe.injection)
             episode.state = replace(episode.state, header=header(episode.log, episode.state, profile))
+        episode._replaying = False
         episode.inferences, episode._held, episode._tokens, episode._in_run, episode._notices = [], [], 0, 0, 0
         episode._rewritten = False
         episode._prepare()
@@ -181,7 +184,7 @@ class Episode:
         view = self._render()
         while view.tokens > profile.view_budget and self._clear_oldest(view):
             view = self._render()
-        if view.tokens > profile.view_budget:
+        if view.tokens > profile.view_budget and not self._replaying:
             return self._end("context_overflow")
         passed = [m for m in profile.fill_marks if view.tokens * 100 >= m * profile.view_budget]
         if profile.managed and passed and passed[-1] > self.state.fill_mark:

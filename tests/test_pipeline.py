@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -105,8 +106,7 @@ def test_an_interrupted_run_goes_on_to_results_and_report(finished):
     assert "pair_success" in (finished / "report.md").read_text()
     page = (finished / "report.html").read_text()
     assert "<svg" in page or "data:image/png" in page
-    assert "http://" not in page.replace("http://www.w3.org", "")
-    assert 'src="https' not in page
+    assert not re.search(r'(?:src|href)="(?!#|data:)', page), "the page loads something from outside itself"
 
 
 def test_rl_took_real_steps_from_real_episodes(finished):
