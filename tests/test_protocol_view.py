@@ -172,7 +172,7 @@ def test_a_jump_tells_the_highest_mark_alone(chat):
 
 def test_the_view_never_exceeds_its_budget_not_even_by_the_line_that_tells_the_fill(chat):
     top = 0
-    for n in range(56, 80):
+    for n in range(66, 96):
         session = make_session(["Quote. Answer: a=?"], {"quote item=a qty=1": filler(165) + " x" * n}, tools=(QUOTE,))
         game = Game(session, chat)
         game.say("quote item=a qty=1")
