@@ -111,8 +111,10 @@ def check_capacity(profile: Profile, chat: ChatML, prompt: str, tools: tuple[Too
     if not profile.managed:
         return 0
     note = profile.note_tokens + chat.count(" @e100 candidate was @e100\n")
-    entry = chat.count("e100-e120 f10+f11+control 12 user 34 own 34 tool; ")
-    header = profile.max_notes * note + profile.index_lines * entry + chat.count("notes:\nout: ")
+    entry = max(chat.count(f"e100-e120 {why} 34 own 34 tool; ") for why in ("f10", "cleared", "control", "dropped"))
+    folds = "+".join(f"f{10 + 2 * n}" for n in range(profile.max_folds))
+    merged = chat.count(f"e1-e120 c10+{folds}+cleared+control 12 user 34 own 34 tool; ")
+    header = profile.max_notes * note + (profile.index_lines - 1) * entry + merged + chat.count("notes:\nout: ")
     need = chat.count(profile.system(prompt, tools)) + header + profile.page_tokens + profile.reply_tokens
     room = int(0.6 * profile.view_budget)
     if need > room:

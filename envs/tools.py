@@ -98,9 +98,10 @@ def _note(host: Host, state: State, call: Call) -> Done:
             "limit_exceeded", f"{size} tokens, a note has at most {profile.note_tokens}", f"note {key}= a shorter value"
         )
     held = state.note(key)
-    stating = [log.main(r).role for r in refs if normalise(value) in normalise(log.main(r).text)]
-    from_user = "user" in stating
-    if not set(stating) & {"user", "tool"}:
+    stating = {r: log.main(r).role for r in refs if normalise(value) in normalise(log.main(r).text)}
+    refs = tuple(sorted(refs, key=lambda r: r not in stating))  # stable: the header shows the first one
+    from_user = "user" in stating.values()
+    if not set(stating.values()) & {"user", "tool"}:
         standing = "candidate"
     elif not from_user and held and held.user_value and normalise(held.user_value) != normalise(value):
         standing = "pending"
@@ -113,7 +114,7 @@ def _note(host: Host, state: State, call: Call) -> Done:
     if held:
         if (held.value, held.refs, held.status) == (note.value, note.refs, note.status):
             raise Rejected("no_gain", f"{key}={value} is noted already", "go on with the task")
-        was = held.was if held.value == value else (held.refs[-1] if held.refs else 0)
+        was = held.was if held.value == value else (held.refs[0] if held.refs else 0)
         note = replace(note, was=was, version=held.version + 1)
         notes = tuple(note if n.key == key else n for n in state.notes)
         return Done(replace(state, notes=notes), text, "ok", rewrite=True)

@@ -31,7 +31,26 @@ class Gap:
         counts = [f"{n} {word}" for n, word in ((self.user, "user"), (self.own, "own"), (self.tool, "tool")) if n]
         if self.reasons == ("control",):
             counts = []
-        return " ".join([span, "+".join(self.reasons), *counts])
+        return " ".join([span, _joined(self.reasons), *counts])
+
+
+def _joined(reasons: tuple[str, ...]) -> str:
+    """Reasons of one entry, runs of folds as ``f1-f4``: a merged entry stays short however many folds it takes in."""
+    out: list[str] = []
+    for run in _runs(reasons):
+        out.append(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    return "+".join(out)
+
+
+def _runs(reasons: tuple[str, ...]) -> list[list[str]]:
+    runs: list[list[str]] = []
+    for reason in reasons:
+        held = runs[-1][-1] if runs else ""
+        if held[:1] == "f" == reason[:1] and int(reason[1:]) == int(held[1:]) + 1:
+            runs[-1].append(reason)
+        else:
+            runs.append([reason])
+    return runs
 
 
 def gaps(log: Log, state: State) -> list[Gap]:
@@ -64,8 +83,8 @@ def merge_oldest(found: list[Gap], lines: int) -> list[Gap]:
 
 
 def note_line(note: Note) -> str:
-    """``key=value @e12[ old| open| candidate| pending][ was @e2]``."""
-    refs = "".join(f" @{','.join(f'e{r}' for r in note.refs)}") if note.refs else ""
+    """``key=value @e12[ old| open| candidate| pending][ was @e2]``: one source, the first that states the value."""
+    refs = f" @e{note.refs[0]}" if note.refs else ""
     mark = note.status if note.status != "current" else note.standing
     return (
         f"{note.key}={note.value}{refs}" + (f" {mark}" if mark != "current" else "") + (f" was @e{note.was}" if note.was else "")

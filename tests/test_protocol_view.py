@@ -265,6 +265,27 @@ def test_loading_a_profile_asserts_that_its_fixed_parts_fit(chat):
         Episode(shop(), replace(core, view_budget=1000), chat)
 
 
+def test_no_header_is_longer_than_what_the_capacity_check_counts(chat):
+    """Full memory of notes with many sources, all superseded; more folds, cleared results and control turns than index lines."""
+    core = get_profile("core@1")
+    items = [f"i{n}" for n in range(9)]
+    responses = {f"quote item={i} qty=1": f"An offer of 4100 for {i}. {filler(60)}" for i in items}
+    game = Game(make_session([f"Question {n}. Answer: a=?" for n in range(30)], responses, tools=(QUOTE,)), chat, roomy(view_budget=20_000))
+    for item in items:
+        game.say(f"quote item={item} qty=1")
+    cites = "@" + ",".join(f"e{3 + 2 * n}" for n in range(8))
+    for n in range(8):
+        key = f"k{n}" + "x" * 30
+        for value in ("1" * 8, "2" * 8):
+            assert game.say(f"note {key}={value} {cites}")[0].code == "ok"
+    for n in range(0, 16, 2):
+        assert (o := game.say(f"fold e{2 + n}-e{3 + n} {BRIEF} and what the supplier said of them")[0]).code == "ok", o.text
+    lines = game.episode.state.header.split("\n")
+    assert lines[1].endswith(" candidate was @e3"), "one source a note, however many it cites"
+    fixed = check_capacity(core, chat, "neutral", (QUOTE,)) - core.page_tokens - core.reply_tokens
+    assert 0 < chat.count(game.episode.system + "\n" + game.episode.state.header) <= fixed
+
+
 # ---- limits ------------------------------------------------------------------------------------------------------------------------
 
 
