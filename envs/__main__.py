@@ -9,8 +9,10 @@ import typer
 
 from envs.chat import get_chat
 from envs.config import UserError
+from envs.contracts import contract_table
 from envs.cost import cost_markdown, cost_table
 from envs.runs import cli_errors, read_jsonl, write_text_atomic
+from envs.seeds import seed_table
 from envs.show import show_trajectory
 from envs.trajectory import Trajectory
 
@@ -69,6 +71,26 @@ def cost(
         typer.echo(text)
         if write:
             write_text_atomic(write, text)
+
+
+@app.command()
+def seeds() -> None:
+    """The post-mortem's failures replayed by scripts: what each version of the protocol lets happen.
+
+    Example: python -m envs seeds
+    """
+    with cli_errors():
+        typer.echo(seed_table(get_chat()))
+
+
+@app.command()
+def contracts() -> None:
+    """What prompt and tool contract of each profile cost in tokens, in every input.
+
+    Example: python -m envs contracts
+    """
+    with cli_errors():
+        typer.echo(contract_table(get_chat()))
 
 
 if __name__ == "__main__":

@@ -51,6 +51,11 @@ class Ledger:
         keys = dict.fromkeys(s.fact.key for s in self.statements)
         return {key: events for key in keys if (events := self.evidence(key))}
 
+    def truth(self) -> dict[str, str]:
+        """Key -> its value in force."""
+        keys = dict.fromkeys(s.fact.key for s in self.statements)
+        return {key: fact.value for key in keys if (fact := self.current(key))}
+
 
 def check_ledger(session: Session, log: Log, ledger: Ledger) -> list[str]:
     """Statements whose value does not occur in the text of their event: defects of a generator, as readable lines."""

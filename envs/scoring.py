@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from envs.conduct import conduct
 from envs.tasks.base import Slot
+from envs.text import normalise
 from envs.trajectory import Inference, Trajectory
 
 Verdict = Literal["right", "abstained", "wrong", "stale"]
@@ -82,11 +83,19 @@ class Score(BaseModel):
     reason: str = "answered"
     infrastructure: bool = False
     within_budget: bool = True
+    stale_entries: int = 0
+    """Memory entries that stand as current with a value that is no longer in force."""
+    conflicts_flagged: int = 0
+    """Outcomes in which the host named a conflict between two memories."""
+    repeated_calls: int = 0
+    """Business calls made again with the same arguments while their result is in the log."""
+    recovery_ratio: float | None = None
+    """Characters that read-backs showed, over those of the evidence events; None without either."""
 
 
 def normal_form(value: str) -> str:
     """How answers are compared: NFKC, casefold, squeezed spaces, outer quotes and a final dot off."""
-    text = " ".join(unicodedata.normalize("NFKC", value).casefold().split())
+    text = normalise(value)
     text = text[:-1].rstrip() if text.endswith(".") else text
     for left, right in (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("`", "`")):
         if len(text) >= 2 and text[0] == left and text[-1] == right:
@@ -131,8 +140,8 @@ def score(trajectory: Trajectory) -> Score:
         quality_step=0.25 * min((c.weight for c in checks), default=1.0) / weights, task_correct=right, fully_right=right,
         constraint_right=sum(c.verdict == "right" for c in constraint), constraint_total=len(constraint), reads=reads,
         autonomous_read=any(r.trigger in ("self", "index") for r in reads), reason=trajectory.reason,
-        infrastructure=trajectory.reason == "backend_error", within_budget=not trajectory.reason.startswith(("limit", "context")),
-        **_contract(trajectory.inferences),
+        infrastructure=trajectory.reason == "backend_error", within_budget=not trajectory.over_tokens and not trajectory.reason.startswith(("limit", "context")),
+        **_contract(trajectory.inferences), **conduct(trajectory),
     )  # fmt: skip
     if trajectory.variant in ("missing", "superseded"):
         _funnel(trajectory, result, texts)

@@ -32,10 +32,13 @@ def _searchable(log: Log, event: Event, last: int) -> bool:
     return event.role == "assistant" and nxt <= log.last and log.main(nxt).role == "user"
 
 
-def search(log: Log, query: str, turn: int, hits: int, size: int, chat: ChatML) -> list[tuple[int, str]]:
-    """The best ``hits`` events before policy turn ``turn`` that share a word with the query, as ``(event, snippet)``."""
+def search(log: Log, query: str, turn: int, hits: int, size: int, chat: ChatML, window: str = "") -> list[tuple[int, str]]:
+    """The best ``hits`` events before policy turn ``turn`` that share a word with the query, as ``(event, snippet)``.
+
+    ``window`` limits the search to events made there.
+    """
     wanted = set(words(query))
-    docs = [(e, words(e.text)) for e in log if _searchable(log, e, turn)]
+    docs = [(e, words(e.text)) for e in log if window in ("", e.window) and _searchable(log, e, turn)]
     if not wanted or not docs:
         return []
     scores = BM25Plus([d or [""] for _, d in docs]).get_scores(sorted(wanted))

@@ -2,271 +2,94 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from envs.chat import ChatML
+from envs.calls import Done, Host, Rejected, check_position, resolve, span
 from envs.compact import Call, canonical_call
-from envs.log import Log
-from envs.profiles import Profile
+from envs.header import conflict_text, conflicts
+from envs.lean import recall, stage_done
+from envs.rewrites import compress, fold
 from envs.search import search
-from envs.state import Boundary, Fold, Note, State, exchange, exchange_of, fold_at, reason_out, run_start, standing_folds
+from envs.state import Note, State
 from envs.tasks.base import Session
-from envs.view import header, history
+from envs.text import same_value, states
+from envs.windows import window_close, window_list, window_open, window_switch
 
 
-class Rejected(Exception):  # noqa: N818  (an outcome of the protocol, not an error)
-    """A call that the host refuses: ``code``, one line of reason, the valid alternative."""
-
-    def __init__(self, code: str, why: str, instead: str) -> None:
-        super().__init__(f"{code}: {why}")
-        self.code, self.why, self.instead = code, why, instead
-
-    @property
-    def line(self) -> str:
-        return f"! {self.code}: {self.why}; try {self.instead}"
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """An accepted call: the outcome text, its name in the log, events whose text it shows, and whether it rewrites the view."""
-
-    state: State
-    text: str
-    name: str
-    shows: tuple[int, ...] = ()
-    rewrite: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What a call is carried out on: the log so far (the calling turn included), the rules, and the calling turn."""
-
-    log: Log
-    profile: Profile
-    chat: ChatML
-    session: Session
-    turn: int
-
-
-def normalise(text: str) -> str:
-    """NFKC, casefolded, whitespace squeezed: how values are looked for in texts."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
-def resolve(host: Host, state: State, refs: tuple[str, ...]) -> tuple[int, ...]:
-    """Events that references mean: ``f1`` and ``c1`` mean their range, a read-back turn its originals. Rejects unknown ones."""
-    found: list[int] = []
-    for ref in refs:
-        first, last = span(host, state, ref)
-        for seq in range(first, last + 1):
-            aliases = [s for e in host.log if e.turn == seq and e.sub for s in e.shows] if ref[0] == "e" else []
-            found += aliases or [seq]
-    return tuple(dict.fromkeys(found))
-
-
-def span(host: Host, state: State, ref: str) -> tuple[int, int]:
-    """First and last event of one reference. Rejects unknown ones; the calling turn itself is not there yet."""
-    last = host.turn - 1
-    if ref[0] == "e":
-        seq = int(ref[1:])
-        if seq > last:
-            raise Rejected("unknown_ref", f"no {ref}, the log ends at e{last}", f"e1 to e{last}")
-        return seq, seq
-    for window in state.windows.values():
-        for fold in window.folds:
-            if fold.id == ref:
-                return fold.first, fold.last
-        for boundary in window.boundaries:
-            if boundary.id == ref:
-                return 1, boundary.upto
-    ids = [f.id for f in state.window.folds] + [b.id for b in state.window.boundaries]
-    raise Rejected("unknown_ref", f"no {ref}", ", ".join(ids[-4:]) or "an event such as e1")
-
-
-def _note(host: Host, state: State, call: Call) -> Done:
+def note(host: Host, state: State, call: Call) -> Done:
+    """Write an entry of public or window memory. Writing a key again supersedes it; a public one then rewrites the view."""
     key, value, status = call.args["key"], call.args["value"], call.args["status"]
-    profile, log = host.profile, host.log
+    scope = call.args.get("scope", "public")
+    profile = host.profile
+    word = "local" if scope == "window" else "note"
     refs = resolve(host, state, call.args["refs"])
     if len(refs) > profile.max_keep:
-        raise Rejected("bad_arguments", f"{len(refs)} sources, at most {profile.max_keep}", f"note {key}={value} @e{refs[-1]}")
+        raise Rejected("bad_arguments", f"{len(refs)} sources, at most {profile.max_keep}", f"{word} {key}={value} @e{refs[-1]}")
     size = host.chat.count(f"{key}={value}")
-    if size > profile.note_tokens:
+    if profile.note_tokens is not None and size > profile.note_tokens:
         raise Rejected(
-            "limit_exceeded", f"{size} tokens, a note has at most {profile.note_tokens}", f"note {key}= a shorter value"
+            "limit_exceeded", f"{size} tokens, a note has at most {profile.note_tokens}", f"{word} {key}= a shorter value"
         )
-    held = state.note(key)
-    stating = {r: log.main(r).role for r in refs if normalise(value) in normalise(log.main(r).text)}
-    refs = tuple(sorted(refs, key=lambda r: r not in stating))  # stable: the header shows the first one
-    from_user = "user" in stating.values()
-    if not set(stating.values()) & {"user", "tool"}:
+    held = state.note(key, scope)
+    entry = _sourced(host, state, Note(key, value, refs, status or "current"), held)
+    text = "ok" if entry.standing == "current" else f"ok {entry.standing}"
+    if held:
+        if (held.value, held.refs, held.status) == (entry.value, entry.refs, entry.status):
+            raise Rejected("no_gain", f"{key}={value} is noted already", "go on with the task")
+        was = held.was if held.value == value else (held.refs[0] if held.refs else 0)
+        entry = replace(entry, was=was, version=held.version + 1)
+        after = state.with_memory(scope, tuple(entry if n.key == key else n for n in state.memory(scope)))
+        if scope == "window" and held.value != value:
+            text += f" replaces {held.value}"
+        return Done(after, text + _conflict(host, after, key), "ok", rewrite=scope == "public")
+    after = state.with_memory(scope, (*_room(host, state, scope, word), entry))
+    return Done(after, text + _conflict(host, after, key), "ok")
+
+
+def _sourced(host: Host, state: State, entry: Note, held: Note | None) -> Note:
+    """The entry with its standing: user over tool (pending) over inference (candidate), by the texts of its sources."""
+    log = host.log
+    stating = {r: log.main(r).role for r in entry.refs if states(log.main(r).text, entry.value)}
+    entry = replace(
+        entry, refs=tuple(sorted(entry.refs, key=lambda r: r not in stating))
+    )  # stable: the header shows the first one
+    known = (held, state.note(entry.key), state.note(entry.key, "window"))
+    authority = next((n.user_value for n in known if n and n.user_value), "")
+    if "user" in stating.values():
+        return replace(entry, user_value=entry.value)
+    if not host.profile.source_rules:
+        standing = "current"
+    elif "tool" not in stating.values():
         standing = "candidate"
-    elif not from_user and held and held.user_value and normalise(held.user_value) != normalise(value):
+    elif authority and not same_value(authority, entry.value):
         standing = "pending"
     else:
         standing = "current"
-    note = Note(
-        key, value, refs, status or "current", standing, user_value=value if from_user else held.user_value if held else ""
-    )
-    text = "ok" if standing == "current" else f"ok {standing}"
-    if held:
-        if (held.value, held.refs, held.status) == (note.value, note.refs, note.status):
-            raise Rejected("no_gain", f"{key}={value} is noted already", "go on with the task")
-        was = held.was if held.value == value else (held.refs[0] if held.refs else 0)
-        note = replace(note, was=was, version=held.version + 1)
-        notes = tuple(note if n.key == key else n for n in state.notes)
-        return Done(replace(state, notes=notes), text, "ok", rewrite=True)
-    notes = state.notes
-    if len(notes) >= profile.max_notes:
-        old = next((n for n in notes if n.status == "old"), None)
-        if old is None:
-            could = ", ".join(n.key for n in notes[:3])
-            source = ",".join(f"e{r}" for r in notes[0].refs) or "e1"
-            raise Rejected(
-                "memory_full", f"{len(notes)} notes; {could} could go", f"note {notes[0].key}={notes[0].value} @{source} old"
-            )
-        notes = tuple(n for n in notes if n is not old)
-    return Done(replace(state, notes=(*notes, note)), text, "ok")
+    return replace(entry, standing=standing, user_value=authority)
 
 
-def _check_text(host: Host, text: str, covered: int, keep: tuple[int, ...], shape: str) -> None:
-    """Refuse a brief or summary that says nothing, or too much for what it covers."""
-    size, profile = host.chat.count(text), host.profile
-    least = max(profile.min_brief_tokens, -(-int(covered * profile.min_brief_share * 100) // 100))
-    if size < least:
-        raise Rejected("empty_text", f"{size} tokens say too little of {covered}, at least {least}", shape)
-    if size > profile.max_brief_share * covered:
-        most = int(profile.max_brief_share * covered)
-        raise Rejected("no_gain", f"{size} tokens for {covered} covered, at most {most}", "a shorter text or none")
-    if len(keep) > profile.max_keep:
-        raise Rejected("no_gain", f"{len(keep)} kept references, at most {profile.max_keep}", "fewer references")
-
-
-def without_turn(state: State, turn: int) -> State:
-    """The state as if policy turn ``turn`` had left the view already."""
-    return replace(state, hidden={**state.hidden, turn: "control"})
-
-
-def _tokens(host: Host, state: State) -> int:
-    """Tokens of header and history rendered anew, the calling turn left out."""
-    bare = without_turn(state, host.turn)
-    messages, _ = history(host.log, bare, host.profile, host.chat)
-    return host.chat.count(header(host.log, bare, host.profile)) + len(host.chat.render(messages))
-
-
-def _covered(host: Host, state: State, first: int, last: int) -> int:
-    """Tokens that the range takes in the view as it stands: what a brief of it replaces."""
-    total, seen = 0, set[str]()
-    for position in range(host.log.position(first), len(host.log)):
-        event = host.log[position]
-        seq = event.turn if event.sub else event.seq
-        if seq > last or (event.role == "user" and event.seq > last):
-            break
-        reason = reason_out(host.log, state, event)
-        fold = fold_at(state.window, seq)
-        if fold and reason == fold.id and fold.id not in seen:
-            seen.add(fold.id)
-            total += host.chat.count(fold.brief)
-        elif not reason:
-            total += host.chat.count(event.text)
-    return total
-
-
-def _gain(host: Host, before: State, after: State) -> None:
-    saved = _tokens(host, before) - _tokens(host, after)
-    if saved < host.profile.min_gain:
-        raise Rejected("no_gain", f"saves {saved} tokens, at least {host.profile.min_gain}", "a longer range or none")
-
-
-def _pinned(state: State, first: int, last: int) -> list[int]:
-    """Sources of open notes in the range: they must be kept."""
-    return [r for n in state.notes if n.status == "open" for r in n.refs if first <= r <= last]
-
-
-def _kept(host: Host, state: State, call: Call, first: int, last: int, must: list[int], shape: str) -> tuple[int, ...]:
-    """The kept references of a fold or compression. What must be kept may also be named in the text (``desks e3``): it stays readable."""
-    keep = resolve(host, state, call.args["refs"])
-    outside = [k for k in keep if not first <= k <= last]
-    if outside:
-        raise Rejected("bad_arguments", f"e{outside[0]} is not in e{first}-e{last}", shape)
-    named = {int(m) for m in re.findall(r"\be([1-9][0-9]{0,5})\b", call.args["text"])}
-    most = host.profile.max_keep
-    lost = [m for m in must[:most] if m not in keep and m not in named]
-    if lost:
-        want = ",".join(f"e{k}" for k in list(dict.fromkeys([*must[:most], *keep]))[:most])
-        raise Rejected("lost_pinned", f"e{lost[0]} must be kept", f"{shape} @{want}")
-    return keep
-
-
-def _fold(host: Host, state: State, call: Call) -> Done:
-    first, last, log, window = call.args["first"], call.args["last"], host.log, state.window
-    shape = f"fold e{first}-e{last} brief"
-    if first > last:
-        raise Rejected("bad_arguments", "the range runs backwards", f"fold e{last}-e{first} brief")
-    for seq in (first, last):
-        if seq > host.turn:
-            span(host, state, f"e{seq}")
-    if window.boundary and first <= window.boundary.upto:
+def _room(host: Host, state: State, scope: str, word: str) -> tuple[Note, ...]:
+    """The entries of a scope with room for one more: an ``old`` one goes when memory is full. Rejects when none may."""
+    notes = state.memory(scope)
+    most = host.profile.max_window_notes if scope == "window" else host.profile.max_notes
+    if most is None or len(notes) < most:
+        return notes
+    old = next((n for n in notes if n.status == "old"), None)
+    if old is None:
+        could = ", ".join(n.key for n in notes[:3])
+        source = ",".join(f"e{r}" for r in notes[0].refs) or "e1"
         raise Rejected(
-            "range_already_compressed", f"{window.boundary.id} covers through e{window.boundary.upto}", "a later range"
+            "memory_full", f"{len(notes)} notes; {could} could go", f"{word} {notes[0].key}={notes[0].value} @{source} old"
         )
-    if last >= host.turn:
-        raise Rejected("range_unfinished", f"e{host.turn} is this turn", f"a range that ends before e{host.turn}")
-    users = [s for s in range(first, last + 1) if log.main(s).role == "user"]
-    if users:
-        raise Rejected("range_has_user_message", f"e{users[0]} is a user message", "a range between user messages")
-    first, last = exchange_of(log, first)[0], exchange_of(log, last)[1]
-    crossed = next((f for f in standing_folds(window) if f.first <= last and first <= f.last), None)
-    if crossed:
-        raise Rejected("range_overlaps_fold", f"{crossed.id} covers e{crossed.first}-e{crossed.last}", "a range beside it")
-    if len(standing_folds(window)) >= host.profile.max_folds:
-        ends = run_start(log, state.run) - 1
-        instead = f"compress e{ends} summary" if ends else "to answer: compress works once this turn of the user is done"
-        raise Rejected("limit_exceeded", f"{host.profile.max_folds} folds stand", instead)
-    keep = _kept(host, state, call, first, last, _pinned(state, first, last), shape)
-    _check_text(host, call.args["text"], _covered(host, state, first, last), keep, shape)
-    fold = Fold(f"f{len(window.folds) + 1}", first, last, call.args["text"], keep)
-    after = state.with_window(replace(window, folds=(*window.folds, fold)))
-    _gain(host, state, after)
-    return Done(after, f"ok {fold.id} e{first}-e{last}", "ok", rewrite=True)
+    return tuple(n for n in notes if n is not old)
 
 
-def _compress(host: Host, state: State, call: Call) -> Done:
-    upto, log, window = call.args["upto"], host.log, state.window
-    ends = run_start(log, state.run) - 1
-    shape = f"compress e{ends} summary" if ends else "fold e2-e5 brief"
-    if upto > host.turn:
-        span(host, state, f"e{upto}")
-    if window.boundary and upto <= window.boundary.upto:
-        raise Rejected("range_already_compressed", f"{window.boundary.id} covers through e{window.boundary.upto}", shape)
-    if upto > ends:
-        raise Rejected("range_unfinished", f"e{upto} is in the current run", shape)
-    fold = fold_at(window, upto)
-    if fold and upto < fold.last:
-        raise Rejected("range_overlaps_fold", f"{fold.id} covers e{fold.first}-e{fold.last}", f"compress e{fold.last} summary")
-    event = log.main(upto)
-    if event.role != "user":
-        end = exchange_of(log, upto)[1]
-        if end > upto:
-            raise Rejected("range_splits_call", f"the turn of e{upto} has results through e{end}", f"compress e{end} summary")
-    cited = {r for n in state.notes for r in n.refs}
-    held = [
-        *(window.boundary.keep if window.boundary else ()),
-        *(k for f in standing_folds(window) if f.last <= upto for k in f.keep),
-    ]
-    kept = [k for k in dict.fromkeys(held) if k not in cited]
-    must = list(dict.fromkeys([*_pinned(state, 1, upto), *kept[-host.profile.max_keep :]]))
-    keep = _kept(host, state, call, 1, upto, must, f"compress e{upto} summary")
-    boundary = Boundary(f"c{len(window.boundaries) + 1}", upto, call.args["text"], keep)
-    covered = _covered(host, state, (window.boundary.upto if window.boundary else 0) + 1, upto)
-    if window.boundary:
-        covered += host.chat.count(window.boundary.summary)
-    _check_text(host, call.args["text"], covered, keep, shape)
-    after = state.with_window(replace(window, boundaries=(*window.boundaries, boundary)))
-    _gain(host, state, after)
-    return Done(after, f"ok {boundary.id} e1-e{upto}", "ok", rewrite=True)
+def _conflict(host: Host, state: State, key: str) -> str:
+    """What the outcome says about a conflict that the write leaves or makes: the header may be frozen until the next rewrite."""
+    if not host.profile.conflict_flags:
+        return ""
+    return "".join(f"; conflict {conflict_text(state, pair)}" for pair in conflicts(state) if pair[0].key == key)
 
 
 def _name(host: Host, seq: int) -> str:
@@ -274,7 +97,8 @@ def _name(host: Host, seq: int) -> str:
     return {"user": "user", "assistant": "own"}.get(event.role, event.name)
 
 
-def _read(host: Host, state: State, call: Call) -> Done:
+def read(host: Host, state: State, call: Call) -> Done:
+    """Give back logged text, exactly, page by page."""
     ref, last, page = call.args["ref"], call.args["last"], call.args["page"]
     first, end = span(host, state, ref)
     if last is not None:
@@ -304,18 +128,28 @@ def _read(host: Host, state: State, call: Call) -> Done:
     return Done(state, f"[{title}] p{page}/{len(pages)}\n{pages[page - 1]}", "read", shows)
 
 
-def _find(host: Host, state: State, call: Call) -> Done:
-    hits = search(host.log, call.args["query"], host.turn, host.profile.find_hits, host.profile.find_tokens, host.chat)
+def find(host: Host, state: State, call: Call) -> Done:
+    """Search the raw log, or one window's part of it."""
+    window = call.args.get("in_window", "")
+    if window and window not in state.windows:
+        raise Rejected("unknown_window", f"no {window}", ", ".join(state.windows))
+    hits = search(host.log, call.args["query"], host.turn, host.profile.find_hits, host.profile.find_tokens, host.chat, window)
     text = "\n".join(f"[e{seq}] {snippet}" for seq, snippet in hits) or "no hit"
     return Done(state, text, "find", tuple(seq for seq, _ in hits))
 
 
 APPLY: dict[str, Callable[[Host, State, Call], Done]] = {
-    "note": _note,
-    "fold": _fold,
-    "compress": _compress,
-    "read": _read,
-    "find": _find,
+    "note": note,
+    "fold": fold,
+    "compress": compress,
+    "read": read,
+    "find": find,
+    "window_list": window_list,
+    "window_open": window_open,
+    "window_switch": window_switch,
+    "window_close": window_close,
+    "stage_done": stage_done,
+    "recall": recall,
 }
 
 
@@ -330,10 +164,13 @@ def apply(host: Host, state: State, call: Call) -> Done:
     """Carry out one context call. Raises Rejected; then nothing has changed."""
     if call.code:
         raise Rejected(call.code, call.why, call.instead)
+    check_position(host, state, call)
     done = APPLY[call.tool](host, state, call)
     if done.state is not state:
         done = replace(done, state=replace(done.state, version=state.version + 1))
+        if host.profile.windows and done.name in ("ok", "moved"):
+            done = replace(done, text=f"{done.text} v{done.state.version}")
     return done
 
 
-__all__ = ["Done", "Host", "Rejected", "apply", "business", "exchange", "normalise", "resolve", "span", "without_turn"]
+__all__ = ["Done", "Host", "Rejected", "apply", "business", "resolve", "span"]

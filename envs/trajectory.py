@@ -7,7 +7,7 @@ messages that are new. ``Trajectory.views()`` rebuilds them exactly, sampled ids
 from __future__ import annotations
 
 import hashlib
-import json
+import struct
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from envs.chat import Message
 from envs.tasks.base import Session
 
-VERSION = 1
+VERSION = 2
 
 
 def view_hash(ids: list[int]) -> str:
-    """Hash of the exact token ids of an input."""
-    return hashlib.sha256(json.dumps(ids, separators=(",", ":")).encode()).hexdigest()[:16]
+    """Hash of the exact token ids of an input (as 32-bit little-endian numbers)."""
+    return hashlib.sha256(struct.pack(f"<{len(ids)}I", *ids)).hexdigest()[:16]
 
 
 class Record(BaseModel):
@@ -51,6 +51,16 @@ class StoredOutcome(Record):
     """Events whose logged text this outcome shows (read and find)."""
 
 
+class StoredEntry(Record):
+    """A memory entry: ``scope`` is ``public`` or the window's id, ``standing`` the host's word."""
+
+    scope: str
+    key: str
+    value: str
+    status: str
+    standing: str
+
+
 class Inference(Record):
     """One inference: what was new in its view, what was sampled, what became of it."""
 
@@ -66,7 +76,8 @@ class Inference(Record):
     ids: list[int]
     text: str
     cut: bool = False
-    kind: Literal["answer", "calls", "notice"]
+    kind: Literal["answer", "calls", "notice", "maintenance"]
+    """``maintenance``: not the policy's turn but the sub-agent's, asked by the host for a summary; its tokens count."""
     outcomes: list[StoredOutcome] = Field(default_factory=list)
     rewrite: bool = False
     out: list[str] = Field(default_factory=list)
@@ -110,6 +121,12 @@ class Trajectory(Record):
     """``answered``, ``limit_run``, ``limit_notices``, ``limit_session``, ``limit_tokens``, ``context_overflow`` or ``backend_error``."""
     notes: dict[str, str] = Field(default_factory=dict)
     """Public notes at the end: key -> value."""
+    memory: list[StoredEntry] = Field(default_factory=list)
+    """Entries of all memories at the end, public ones first."""
+    truth: dict[str, str] = Field(default_factory=dict)
+    """Ground truth: fact key -> the value in force at the end."""
+    over_tokens: bool = False
+    """The token limit was passed, though a final answer under way was let finish."""
 
     def views(self) -> Iterator[list[Message]]:
         """The messages of every inference's input, in order."""

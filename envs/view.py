@@ -2,100 +2,28 @@
 
 System message (prompt, tool contract, header), then history in order of the log: a fold or boundary stands where its range
 began. Everything that is not the policy's own turn is ``user``; neighbouring host blocks join by a line feed.
+
+``Renderer`` gives the same views and does again only what changed: between two rewrites the history is held and extended.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import replace
 
 from envs.chat import ChatML, Message
+from envs.header import header, state_block
+from envs.index import gaps
 from envs.log import Event, Log
 from envs.policies.base import View
 from envs.profiles import Profile
-from envs.state import Note, State, fold_at, reason_out
+from envs.state import Fold, State, reason_out
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A stretch of events out of view for one reason."""
-
-    first: int
-    last: int
-    reasons: tuple[str, ...]
-    user: int = 0
-    own: int = 0
-    tool: int = 0
-
-    def __str__(self) -> str:
-        span = f"e{self.first}" if self.first == self.last else f"e{self.first}-e{self.last}"
-        counts = [f"{n} {word}" for n, word in ((self.user, "user"), (self.own, "own"), (self.tool, "tool")) if n]
-        if self.reasons == ("control",):
-            counts = []
-        return " ".join([span, _joined(self.reasons), *counts])
-
-
-def _joined(reasons: tuple[str, ...]) -> str:
-    """Reasons of one entry, runs of folds as ``f1-f4``: a merged entry stays short however many folds it takes in."""
-    out: list[str] = []
-    for run in _runs(reasons):
-        out.append(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}")
-    return "+".join(out)
-
-
-def _runs(reasons: tuple[str, ...]) -> list[list[str]]:
-    runs: list[list[str]] = []
-    for reason in reasons:
-        held = runs[-1][-1] if runs else ""
-        if held[:1] == "f" == reason[:1] and int(reason[1:]) == int(held[1:]) + 1:
-            runs[-1].append(reason)
-        else:
-            runs.append([reason])
-    return runs
-
-
-def gaps(log: Log, state: State) -> list[Gap]:
-    """All stretches of main events out of view, in order, neighbours of one reason merged. Always exact."""
-    found: list[Gap] = []
-    for seq in range(1, log.last + 1):
-        event = log.main(seq)
-        reason = reason_out(log, state, event)
-        if not reason:
-            continue
-        reason = "control" if reason == "alias" else reason
-        user, own, tool = (int(event.role == r) for r in ("user", "assistant", "tool"))
-        held = found[-1] if found else None
-        if held and held.last == seq - 1 and held.reasons == (reason,):
-            found[-1] = Gap(held.first, seq, held.reasons, held.user + user, held.own + own, held.tool + tool)
-        else:
-            found.append(Gap(seq, seq, (reason,), user, own, tool))
-    return found
-
-
-def merge_oldest(found: list[Gap], lines: int) -> list[Gap]:
-    """At most ``lines`` entries: past that, the oldest are merged into one with all their reasons and counts."""
-    extra = len(found) - lines
-    if extra <= 0:
-        return found
-    old = found[: extra + 1]
-    reasons = tuple(dict.fromkeys(r for g in old for r in g.reasons))
-    merged = Gap(old[0].first, old[-1].last, reasons, *(sum(getattr(g, n) for g in old) for n in ("user", "own", "tool")))
-    return [merged, *found[extra + 1 :]]
-
-
-def note_line(note: Note) -> str:
-    """``key=value @e12[ old| open| candidate| pending][ was @e2]``: one source, the first that states the value."""
-    refs = f" @e{note.refs[0]}" if note.refs else ""
-    mark = note.status if note.status != "current" else note.standing
-    return (
-        f"{note.key}={note.value}{refs}" + (f" {mark}" if mark != "current" else "") + (f" was @e{note.was}" if note.was else "")
-    )
-
-
-def header(log: Log, state: State, profile: Profile) -> str:
-    """The context header: public notes and the omission index."""
-    notes = "\n".join(["notes:", *map(note_line, state.notes)]) if state.notes else "notes: none"
-    index = merge_oldest(gaps(log, state), profile.index_lines)
-    return f"{notes}\nout: {'; '.join(map(str, index)) or 'none'}"
+def freeze(log: Log, state: State, profile: Profile) -> State:
+    """The state right after a rewrite, with its index and header."""
+    state = replace(state, index=tuple(gaps(log, state)) if profile.managed else ())
+    return replace(state, header=header(log, state, profile)) if profile.managed else state
 
 
 def block(event: Event, state: State, chat: ChatML, tagged: bool) -> str:
@@ -115,50 +43,135 @@ def fold_block(fold_id: str, first: int, last: int, text: str, keep: tuple[int, 
     return f"[{fold_id} e{first}-e{last}] {text}{refs}"
 
 
-def history(log: Log, state: State, profile: Profile, chat: ChatML) -> tuple[list[Message], frozenset[int]]:
-    """The messages after the system message, and the events whose full text stands in them."""
-    messages: list[Message] = []
-    host: list[str] = []
-    visible: set[int] = set()
-    seen: set[str] = set()
-    deltas = list(state.deltas)
+class Renderer:
+    """Views of one episode. ``system`` is prompt and tool contract, fixed for the episode.
 
-    def flush() -> None:
-        if host:
-            messages.append(Message("user", "\n".join(host)))
-            host.clear()
+    Holds the messages up to the newest policy turn ("closed"); what the host said after it is written anew for every view.
+    """
 
-    boundary = state.window.boundary
-    if boundary:
-        host.append(fold_block(boundary.id, 1, boundary.upto, boundary.summary, boundary.keep))
-    start = log.position(boundary.upto) + 1 if boundary else 0
-    for position in range(start, len(log)):
-        while deltas and deltas[0].after <= position:
-            host.append(deltas.pop(0).text)
-        event = log[position]
-        reason = reason_out(log, state, event)
-        if reason and reason != "cleared":
-            fold = fold_at(state.window, event.turn if event.sub else event.seq)
-            if fold and fold.id == reason and fold.id not in seen:
-                seen.add(fold.id)
-                host.append(fold_block(fold.id, fold.first, fold.last, fold.brief, fold.keep))
-            continue
-        if event.role == "assistant":
-            flush()
-            messages.append(Message("assistant", event.text, event.ids))
-        else:
-            host.append(block(event, state, chat, profile.managed))
-        if not event.sub and not reason:
-            visible.add(event.seq)
-    host.extend(d.text for d in deltas)
-    flush()
-    return messages, frozenset(visible)
+    def __init__(self, profile: Profile, chat: ChatML, system: str) -> None:
+        self.profile, self.chat, self.system = profile, chat, system
+        self._epoch = -1
+        self._todo: list[int | Fold] = []
+        self._tail: list[str] = []
+        self._tail_visible: set[int] = set()
+
+    def render(self, log: Log, state: State) -> View:
+        """The view of a state. ``log`` and ``state`` must come from one episode, not older than at the call before."""
+        if self._epoch != state.rewrites:
+            self._start(log, state)
+        self._extend(log, state)
+        head = self._head
+        if self.profile.managed and self.profile.mapping != "D":
+            head = self._system_message(header(log, state, self.profile))
+        messages = [head, *self._messages]
+        ids = [*self.chat.message_ids(head), *self._ids]
+        tail = list(self._tail)
+        block = state_block(state) if self.profile.state_block else ""
+        if block and self.profile.mapping == "B":
+            tail.append(block)
+        last = [Message("user", "\n".join(tail))] if tail else []
+        if block and self.profile.mapping == "C":
+            last.append(Message("assistant", block))
+        for message in last:
+            ids += self.chat.message_ids(message)
+        messages += last
+        ids += self.chat.generation
+        return View(messages, ids, list(self._out), frozenset(self._visible | self._tail_visible))
+
+    def upto(self, log: Log, state: State, last: int) -> str:
+        """The history through event ``last`` as one text, as the policy sees it."""
+        self._start(log, state)
+        end = log.position(last + 1) if last < log.last else len(log)
+        self._todo = [i for i in self._todo if (log.position(i.first) if isinstance(i, Fold) else i) < end]
+        self._next = len(log.places(state.current))
+        self._extend(log, state)
+        return "\n".join([*(m.content for m in self._messages), *self._tail])
+
+    def _system_message(self, text: str) -> Message:
+        return Message("system", f"{self.system}\n{text}" if self.profile.managed else self.system)
+
+    def _start(self, log: Log, state: State) -> None:
+        """Begin anew after a rewrite: the boundary, then every place of the window that no fold covers."""
+        self._epoch = state.rewrites
+        self._head = self._system_message(state.header)
+        self._out = [str(g) for g in state.index]
+        self._messages: list[Message] = []
+        self._ids: list[int] = []
+        self._visible: set[int] = set()
+        self._host: list[str] = []
+        self._host_visible: set[int] = set()
+        self._todo = []
+        boundary = state.window.boundary
+        if boundary:
+            self._host.append(fold_block(boundary.id, boundary.first, boundary.upto, boundary.summary, boundary.keep))
+        places = log.places(state.current)
+        at = bisect_left(places, log.position(boundary.upto) + 1) if boundary else 0
+        for fold in sorted(state.window.folds, key=lambda f: f.first):
+            begin = bisect_left(places, log.position(fold.first))
+            self._todo += places[at:begin]
+            self._todo.append(fold)
+            at = bisect_left(places, log.position(fold.last + 1)) if fold.last < log.last else _after(log, places, fold.last)
+        self._todo += places[at:]
+        self._next = len(places)
+        elsewhere = [
+            log.position(seq)
+            for run in range(state.protect, state.run + 1)
+            for seq in log.run_users(run)
+            if log.main(seq).window != state.current
+        ]
+        if elsewhere:
+            self._todo.extend(elsewhere)
+            self._todo.sort(key=lambda item: log.position(item.first) if isinstance(item, Fold) else item)
+        self._deltas = 0
+
+    def _extend(self, log: Log, state: State) -> None:
+        """Take in what the log holds beyond the closed part; sets the tail."""
+        places = log.places(state.current)
+        self._todo += places[self._next :]
+        self._next = len(places)
+        host, visible = list(self._host), set(self._host_visible)
+        deltas, told = state.deltas, self._deltas
+        done = 0
+        for number, item in enumerate(self._todo):
+            if isinstance(item, Fold):
+                host.append(fold_block(item.id, item.first, item.last, item.brief, item.keep))
+                continue
+            while told < len(deltas) and deltas[told].after <= item:
+                host.append(deltas[told].text)
+                told += 1
+            event = log[item]
+            reason = reason_out(log, state, event)
+            if reason and reason != "cleared":
+                continue
+            if not event.sub and not reason:
+                visible.add(event.seq)
+            if event.role != "assistant":
+                host.append(block(event, state, self.chat, self.profile.managed))
+                continue
+            if host:
+                self._close(Message("user", "\n".join(host)))
+            self._close(Message("assistant", event.text, event.ids))
+            self._visible |= visible
+            host, visible, done = [], set(), number + 1
+            self._host, self._host_visible, self._deltas = [], set(), told
+        self._todo = self._todo[done:]
+        self._tail, self._tail_visible = [*host, *(d.text for d in deltas[told:])], visible
+
+    def _close(self, message: Message) -> None:
+        self._messages.append(message)
+        self._ids += self.chat.message_ids(message)
+
+
+def _after(log: Log, places: list[int], last: int) -> int:
+    """Index in ``places`` of the first entry after the newest exchange, whose outcomes belong to it."""
+    at = bisect_left(places, log.position(last) + 1)
+    turn = log.main(last).turn or last
+    while at < len(places) and (log[places[at]].turn == turn):
+        at += 1
+    return at
 
 
 def render(log: Log, state: State, profile: Profile, chat: ChatML, system: str) -> View:
-    """The view of the policy. ``system`` is prompt and tool contract, fixed for the episode."""
-    head = f"{system}\n{state.header}" if profile.managed else system
-    messages, visible = history(log, state, profile, chat)
-    messages.insert(0, Message("system", head))
-    out = [str(g) for g in gaps(log, state)] if profile.managed else []
-    return View(messages, chat.render(messages), out, visible)
+    """The view of a state, from nothing."""
+    return Renderer(profile, chat, system).render(log, state)

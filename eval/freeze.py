@@ -118,7 +118,7 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
         **{f"arm.{name}": hash_obj(arm) for name, arm in config.arms.items()},
         **{f"profile.{name}": get_profile(name).hash for name in _used(config, lambda arm: arm.profile)},
         **{
-            f"prompt.{p}.{n}": prompt_hash(n, get_profile(p).managed)
+            f"prompt.{p}.{n}": prompt_hash(n, get_profile(p).managed, get_profile(p).syntax)
             for p, n in _used(config, lambda arm: (arm.profile, arm.prompt))
         },
         **{f"source.play.envs/{name}.py": _file_hash(path) for name in PLAY_SOURCES if (path := ENVS / f"{name}.py").is_file()},

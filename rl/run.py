@@ -98,7 +98,7 @@ def build(config: RLConfig, *, on_turn: Any = None) -> Any:
 
     try:
         profile = get_profile(config.profile)
-        prompt_text(config.prompt, profile.managed)
+        prompt_text(config.prompt, profile.managed, profile.syntax)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     probes = load_probes(config.probes, "probes")

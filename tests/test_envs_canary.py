@@ -8,6 +8,7 @@ import pytest
 from game import Game, filler, make_session, roomy, text_of
 
 from envs.episode import Episode
+from envs.hermes import spell
 from envs.policies.base import Sampled
 from envs.profiles import get_profile
 from envs.tasks import FAMILIES
@@ -199,3 +200,36 @@ def test_probes_are_byte_equal_without_ground_truth(chat, probes):
             assert a.view().ids == b.view().ids
             assert a.view().messages == b.view().messages
             assert a.log.digest() == b.log.digest()
+
+
+@pytest.mark.parametrize("profile", ["unified@4-compact", "unified@1"])
+def test_what_another_window_holds_never_reaches_the_policy(chat, profile):
+    """Result, own turns and window memory of the window left; only the Run's user message comes along."""
+    game = Game(planted(), chat, roomy(profile))
+    json = profile == "unified@1"
+    call = spell("quote", {"item": "i0", "qty": "1"}) if json else "quote item=i0 qty=1"
+    note = {"key": "k", "value": "zqmine1", "refs": (), "scope": "window"}
+    opened = {"title": "b", "handoff": "", "checkpoint": "zqchecked1"}
+    game.say(call)
+    assert "zqresult0" in seen_by_policy(game)
+    game.say(spell("note", note) if json else "w1 local k=zqmine1")
+    game.say(spell("window_open", opened) if json else 'w1 window_open title="b" checkpoint="zqchecked1"')
+    absent(game, "zqresult0", "zqmine1", "zqchecked1")
+    assert "zquser0" in seen_by_policy(game)
+
+
+@pytest.mark.parametrize("profile", ["unified@1", "unified@3-C", "unified@4", "unified@4-compact", "lean@1"])
+def test_a_probe_is_replayed_under_every_profile(chat, profile):
+    """The same prefix, spelled for the profile; what is asked comes last."""
+    from envs.tasks.probes import make_probes
+
+    probes = next(filter(None, (make_probes("procurement", seed, "static", chat) for seed in range(9))))
+    for probe in probes:
+        episode = Episode.from_probe(probe, get_profile(profile), chat)
+        reference = Episode.from_probe(probe, get_profile("core@1"), chat)
+        assert not [e for e in episode.log if e.text.startswith("! ")]
+        assert [e.text for e in episode.log if e.role in ("user", "tool")] == [
+            e.text for e in reference.log if e.role in ("user", "tool")
+        ]
+        if profile != "lean@1":
+            assert [f.brief for f in episode.state.window.folds] == [f.brief for f in reference.state.window.folds]

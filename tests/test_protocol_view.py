@@ -8,13 +8,15 @@ from dataclasses import replace
 import pytest
 from game import QUOTE, Game, filler, make_session, roomy, shop
 
+from envs.capacity import check_capacity
 from envs.episode import Episode, play
+from envs.index import gaps
 from envs.log import Event
 from envs.policies.base import Sampled
-from envs.profiles import PROFILES, check_capacity, get_profile
+from envs.profiles import PROFILES, get_profile
 from envs.scoring import score
 from envs.segments import Recorder
-from envs.view import gaps, render
+from envs.view import render
 
 BRIEF = "Norra offer for the desks with the price, a code and the usual terms"
 
@@ -270,7 +272,11 @@ def test_no_header_is_longer_than_what_the_capacity_check_counts(chat):
     core = get_profile("core@1")
     items = [f"i{n}" for n in range(9)]
     responses = {f"quote item={i} qty=1": f"An offer of 4100 for {i}. {filler(60)}" for i in items}
-    game = Game(make_session([f"Question {n}. Answer: a=?" for n in range(30)], responses, tools=(QUOTE,)), chat, roomy(view_budget=20_000))
+    game = Game(
+        make_session([f"Question {n}. Answer: a=?" for n in range(30)], responses, tools=(QUOTE,)),
+        chat,
+        roomy(view_budget=20_000),
+    )
     for item in items:
         game.say(f"quote item={item} qty=1")
     cites = "@" + ",".join(f"e{3 + 2 * n}" for n in range(8))

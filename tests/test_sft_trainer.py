@@ -93,7 +93,7 @@ def test_loss_is_per_trained_token_of_the_effective_batch(data, tmp_path):
     for micro, accumulate in ((4, 1), (2, 2)):
         ours, _, _ = trainers(
             data, tmp_path, per_device_train_batch_size=micro, gradient_accumulation_steps=accumulate, max_steps=1,
-            save_strategy="no", learning_rate=1e-3, optim="sgd", max_grad_norm=0.0,
+            save_strategy="no", learning_rate=1e-3, optim="sgd", max_grad_norm=0.0, bf16=False,
         )  # fmt: skip
         ours.train()
         grads.append(ours.model.state_dict())

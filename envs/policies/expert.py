@@ -9,23 +9,23 @@ evidence contradicts; what no readable event holds, it answers ``unknown``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from envs.chat import ChatML
 from envs.policies.base import Sampled, View
 from envs.policies.reading import (
     Block,
+    Pointer,
     Request,
     Seen,
     Stated,
     brief_facts,
     brief_text,
-    pairs,
     read_request,
     read_view,
     result_facts,
-    spec_of,
+    summary,
     user_fact,
 )
 from envs.profiles import get_profile
@@ -35,8 +35,6 @@ MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
 PAGE_ROOM = 320
 """Tokens of a page with its tag and the call that asks for it."""
-POINTER = re.compile(r"([A-Za-z]+) (e\d+(?:,e\d+)*)(?:: (.*))?$")
-"""One entry of a summary: ``desks e3,e8: total 9500``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +51,17 @@ class Mind:
     def __init__(self, view: View, chat: ChatML, budget: int) -> None:
         self.view, self.chat, self.budget = view, chat, budget
         self.seen: Seen = read_view(view.messages)
-        self.spec: FamilySpec = spec_of(view.messages)
+        self.spec: FamilySpec = self.seen.spec
         self.question: Block = self.seen.question
         self.request: Request = read_request(self.spec, self.question.text)
         self.briefs: list[tuple[Block, Stated]] = [(b, s) for b in self.seen.of("fold") if (s := brief_facts(self.spec, b.text))]
         self.results: list[tuple[Block, Stated]] = [
-            (b, s) for b in [*self.seen.of("result"), *self.seen.reads()] if (s := result_facts(self.spec, b.text))
+            (b, s) for b in [*self.seen.of("result"), *self.seen.reads] if (s := result_facts(self.spec, b.text))
         ]
 
-        self.summary: dict[str, tuple[list[int], dict[str, str]]] = {}
+        self.summary: dict[str, Pointer] = {}
         for block in self.seen.of("boundary"):
-            for entry in block.text.split("; "):
-                if m := POINTER.match(entry):
-                    self.summary[m[1]] = ([int(e[1:]) for e in m[2].split(",")], pairs(self.spec, m[3] or ""))
+            self.summary.update(summary(self.spec, block.text))
 
     # ---- what is known ------------------------------------------------------------------------------------------------------
 
@@ -78,15 +74,15 @@ class Mind:
         for block, stated in [*self.briefs, *self.results]:
             if stated.entity == entity and attr in stated.fields:
                 found.append(Known(stated.fields[attr], block.last))
-        events, fields = self.summary.get(entity, ([], {}))
-        if attr in fields:
-            found.append(Known(fields[attr], max(events)))
+        pointer = self.summary.get(entity)
+        if pointer and attr in pointer.fields:
+            found.append(Known(pointer.fields[attr], max(pointer.events)))
         return max(found, key=lambda k: k.event, default=None)
 
     def constraint(self) -> Known | None:
         """The newest value of the user's constraint in view."""
         found = [Known(v, b.first) for b in self.seen.of("user") if (v := user_fact(self.spec, b.text))]
-        for block in self.seen.reads():
+        for block in self.seen.reads:
             for piece in re.split(r"\n?\[e\d+ user\] ", block.text):
                 if value := user_fact(self.spec, piece):
                     found.append(Known(value, block.first))
@@ -108,7 +104,8 @@ class Mind:
     def places(self, entity: str) -> list[int]:
         """References that may hold the record, newest first, those already in view left out."""
         refs = [(b.keep or (b.last,))[-1] for b, s in self.briefs if s.entity == entity and not (s.changed and s.fields)]
-        refs += self.summary.get(entity, ([], {}))[0]
+        if entity in self.summary:
+            refs += self.summary[entity].events
         for block in self.seen.of("cleared"):
             call = next((o.text for o in reversed(self.seen.own) if o.place < block.place and f"={entity}" in o.text), "")
             if call:
@@ -168,7 +165,7 @@ class Mind:
         if known:
             stale = self.open_changes(entity, known.event)
             return f"read e{stale[0]}" if stale else ""
-        for block in self.seen.reads():
+        for block in self.seen.reads:
             if block.place > self.question.place and block.page < block.pages and entity in block.text:
                 return f"read e{block.first} p{block.page + 1}"
         places = self.open_changes(entity, 0) or self.places(entity)
@@ -215,6 +212,10 @@ class Mind:
     def covered(self, block: Block, call: str) -> int:
         return self.chat.count(call) + self.chat.count(block.text)
 
+    def fits(self, text: str, most: int) -> bool:
+        """Whether a text takes at most ``most`` tokens. No token is less than a byte, so a short text need not be counted."""
+        return len(text.encode()) <= most or self.chat.count(text) <= most
+
     def constraint_note(self) -> list[str]:
         """The user's constraint as a note line, unless it is noted."""
         key = self.spec.user_fact.key
@@ -224,7 +225,7 @@ class Mind:
             return []
         return [f"note {key}={told.value} @e{told.event}"]
 
-    def fold_lines(self, block: Block, stated: Stated, call: str, keep: list[str], room: int) -> list[str]:
+    def fold_lines(self, block: Block, stated: Stated, call: str, keep: Sequence[str], room: int) -> list[str]:
         """Notes of what was declared important or was noted before, and the fold of one exchange."""
         noted: dict[str, str] = {}
         for attr, value in stated.fields.items():
@@ -237,17 +238,27 @@ class Mind:
         order = [a.name for a in self.spec.attrs if a.name in stated.fields and (stated.changed or a.name not in noted)]
         order.sort(key=lambda a: a not in keep)
         most = int(0.25 * self.covered(block, call))
+
+        def brief(fields: Mapping[str, str]) -> str:
+            return brief_text(self.spec, stated.entity, stated.source, fields, stated.changed)
+
+        def turn(fields: Mapping[str, str]) -> list[str]:
+            return [*notes, f"fold e{block.first - 1}-e{block.first} {brief(fields)} @e{block.first}"]
+
+        def holds(fields: Mapping[str, str]) -> bool:
+            return self.fits(brief(fields), most) and self.fits("\n".join(turn(fields)), room)
+
+        wanted = {a: stated.fields[a] for a in order[: 2 if stated.changed else 3]}
         kept = dict[str, str]()
-        for attr in order[: 2 if stated.changed else 3]:
-            more = {**kept, attr: stated.fields[attr]}
-            text = brief_text(self.spec, stated.entity, stated.source, more, stated.changed)
-            lines = "\n".join([*notes, f"fold e{block.first - 1}-e{block.first} {text} @e{block.first}"])
-            if self.chat.count(text) <= most and self.chat.count(lines) <= room:
-                kept = more
+        if holds(wanted):  # nearly always: counting tokens is what takes time here
+            kept = wanted
+        else:
+            for attr, value in wanted.items():
+                if holds({**kept, attr: value}):
+                    kept[attr] = value
         if stated.changed and len(kept) < len(order):
             kept = {}  # a change is listed whole or not at all: a brief without values says that it must be read
-        text = brief_text(self.spec, stated.entity, stated.source, kept, stated.changed)
-        return [*notes, f"fold e{block.first - 1}-e{block.first} {text} @e{block.first}"]
+        return turn(kept)
 
     def close_stage(self) -> str:
         """Fold the finished stage of this Run."""
@@ -273,9 +284,9 @@ class Mind:
                 return "\n".join(self.fold_lines(block, stated, call, keep, room=88))
         return self.compress()
 
-    def kept_of(self, block: Block) -> list[str]:
+    def kept_of(self, block: Block) -> Sequence[str]:
         users = [b for b in self.seen.of("user") if b.place <= block.place]
-        return read_request(self.spec, users[-1].text).keep if users else []
+        return read_request(self.spec, users[-1].text).keep if users else ()
 
     def compress(self) -> str:
         """Everything before the current Run becomes pointers: which record stands in which events."""
@@ -283,7 +294,7 @@ class Mind:
         before = [b for b in self.seen.blocks if b.place <= self.question.place and b is not self.question]
         if sum(b.kind == "user" for b in before) < 3:
             return ""
-        pointers = {name: list(events) for name, (events, _) in self.summary.items()}
+        pointers = {name: list(p.events) for name, p in self.summary.items()}
         for block, stated in [*self.briefs, *self.results]:
             if block.kind in ("fold", "result") and block.last <= upto:
                 pointers.setdefault(stated.entity, []).append((block.keep or (block.last,))[-1])
@@ -301,7 +312,7 @@ class Mind:
                 entries.append(f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f": {body}" if body else ""))
             return "\n".join([*notes, f"compress e{upto} {'; '.join(entries)}"])
 
-        while self.chat.count(turn()) > 92 and len(pointers) > 1:
+        while not self.fits(turn(), 92) and len(pointers) > 1:
             del pointers[next(iter(pointers))]
         # As many values as the turn holds, newest record first: one field of each, then a second.
         for _ in range(2):
@@ -309,7 +320,7 @@ class Mind:
                 attr, value = self.unkept(name, facts[name])
                 if attr:
                     facts[name][attr] = value
-                    if self.chat.count(turn()) > 84:
+                    if not self.fits(turn(), 84):
                         del facts[name][attr]
         return turn() if pointers else ""
 

@@ -1,17 +1,24 @@
-"""What the scripted policies read off a view: its blocks, and the facts that its sentences state. Nothing but the view goes in."""
+"""What the scripted policies read off a view: its blocks, and the facts that its sentences state. Nothing but the view goes in.
+
+A view repeats most messages of the one before, so everything here is remembered by text. What is remembered is shared by all views:
+it is frozen.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, wraps
+from types import MappingProxyType
+from typing import Literal, TypeVar
 
 from envs.chat import Message
 from envs.tasks import SPECS
 from envs.tasks.engine import ASKS, CLOSES, KEEPS, TELLS, FamilySpec
-from envs.tasks.surface import PATTERNS, find_all
+from envs.tasks.surface import PATTERNS, Attr, find_all, find_first
 
+T = TypeVar("T")
 Kind = Literal["user", "result", "read", "fold", "boundary", "cleared", "hit", "ack", "reject", "host"]
 
 _TAGS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
@@ -28,12 +35,16 @@ _TAGS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 )
 NOTE_LINE = re.compile(r"([a-z0-9_.]{1,40})=(.*?)(?: @(e\d+(?:,e\d+)*))?(?: (old|open|candidate|pending))?(?: was @e(\d+))?$")
 KEPT = re.compile(r" @(e\d+(?:,e\d+)*)$")
+POINTER = re.compile(r"([A-Za-z]+) (e\d+(?:,e\d+)*)(?:: (.*))?$")
+"""One entry of a summary: ``desks e3,e8: total 9500``."""
 UNLISTED = "; the values are not listed here"
 """End of a brief that had no room for values."""
 SLOTS = re.compile(r"Answer:((?: \w+=\?)+)\s*$")
+REMEMBERED = 32_768
+"""Messages and texts held: those of a thousand episodes in lock-step."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Block:
     """A piece of the view: ``first``/``last`` are event numbers, ``place`` its order in the view."""
 
@@ -48,15 +59,7 @@ class Block:
     pages: int = 1
 
 
-@dataclass(slots=True)
-class Own:
-    """One of the policy's own turns in view."""
-
-    text: str
-    place: int
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A note as the header or an own turn shows it: its value and source event."""
 
@@ -64,26 +67,52 @@ class Noted:
     source: int
 
 
-@dataclass
+Notes = tuple[tuple[str, Noted], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """One of the policy's own turns in view, and the notes that it takes."""
+
+    text: str
+    place: int
+    notes: Notes
+
+
+@dataclass(frozen=True)
 class Seen:
     """A view, taken apart."""
 
     managed: bool
-    blocks: list[Block] = field(default_factory=list)
-    own: list[Own] = field(default_factory=list)
-    notes: dict[str, Noted] = field(default_factory=dict)
-    out: str = "none"
+    spec: FamilySpec
+    blocks: list[Block]
+    own: list[Own]
+    notes: dict[str, Noted]
+    out: str
 
+    @cached_property
     def reads(self) -> list[Block]:
         """Read-backs in view, the pages of one reference joined (pages concatenate to the logged text)."""
         joined: dict[tuple[int, int], Block] = {}
         for block in sorted(self.of("read"), key=lambda b: (b.first, b.last, b.page)):
             held = joined.setdefault((block.first, block.last), replace(block, text="", page=0))
             if block.page == held.page + 1:
-                held.text, held.page, held.place = held.text + block.text, block.page, max(held.place, block.place)
+                joined[block.first, block.last] = replace(
+                    held, text=held.text + block.text, page=block.page, place=max(held.place, block.place)
+                )
         return list(joined.values())
 
-    def of(self, *kinds: Kind) -> list[Block]:
+    @cached_property
+    def _by_kind(self) -> dict[Kind, list[Block]]:
+        found: dict[Kind, list[Block]] = {}
+        for block in self.blocks:
+            found.setdefault(block.kind, []).append(block)
+        return found
+
+    def of(self, *kinds: Kind) -> Sequence[Block]:
+        """The blocks of these kinds, in order."""
+        if len(kinds) == 1:
+            return self._by_kind.get(kinds[0], [])
         return [b for b in self.blocks if b.kind in kinds]
 
     @property
@@ -95,68 +124,98 @@ class Seen:
 def read_view(messages: Sequence[Message]) -> Seen:
     """Take a view apart. Under plain history, texts carry no tags: what follows a turn with calls is its result."""
     system = messages[0].content
-    seen = Seen(managed="\nnotes:" in system)
-    if seen.managed:
-        _read_header(system, seen)
-    spec = spec_of(messages)
+    managed, spec = "\nnotes:" in system, spec_of(messages)
+    held, out = _header(system) if managed else ((), "none")
+    blocks, own, notes = list[Block](), list[Own](), dict(held)
     for place, message in enumerate(messages[1:], 1):
         if message.role == "assistant":
-            seen.own.append(Own(message.content, place))
-            for line in message.content.split("\n"):
-                if line.startswith("note ") and (m := NOTE_LINE.match(line[5:])):
-                    seen.notes[m[1]] = Noted(m[2], int(m[3].split(",")[0][1:]) if m[3] else 0)
-        elif seen.managed:
-            _read_host(message.content, seen, place)
+            turn = _own_turn(message.content, place)
+            own.append(turn)
+            notes.update(turn.notes)
+        elif managed:
+            before, found = _host_blocks(message.content, place)
+            if before and blocks:
+                blocks[-1] = replace(blocks[-1], text=blocks[-1].text + before)
+            blocks += found
         else:
-            _read_plain(message.content, seen, place, spec)
-    return seen
+            last = own[-1] if own and own[-1].place == place - 1 else None
+            called = last is not None and last.text.split(" ", 1)[0] in (spec.lookup.name, spec.change.name)
+            blocks += _plain_blocks(message.content, place, called)
+    return Seen(managed, spec, blocks, own, notes, out)
 
 
-def _read_header(system: str, seen: Seen) -> None:
+def _notes(lines: Sequence[str]) -> Notes:
+    return tuple((m[1], Noted(m[2], _first_event(m[3]))) for line in lines if (m := NOTE_LINE.match(line)))
+
+
+def _first_event(refs: str | None) -> int:
+    return int(refs.split(",")[0][1:]) if refs else 0
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _header(system: str) -> tuple[Notes, str]:
+    """Notes and omission index at the end of the system message."""
     head = system[system.rindex("\nnotes:") + 1 :]
-    notes, _, seen.out = head.rpartition("\nout: ")
-    for line in notes.split("\n")[1:]:
-        if m := NOTE_LINE.match(line):
-            seen.notes[m[1]] = Noted(m[2], int(m[3].split(",")[0][1:]) if m[3] else 0)
+    notes, _, out = head.rpartition("\nout: ")
+    return _notes(notes.split("\n")[1:]), out
 
 
-def _read_host(content: str, seen: Seen, place: int) -> None:
-    open_read: Block | None = None
+@lru_cache(maxsize=REMEMBERED)
+def _own_turn(text: str, place: int) -> Own:
+    return Own(text, place, _notes([line[5:] for line in text.split("\n") if line.startswith("note ")]))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _host_blocks(content: str, place: int) -> tuple[str, tuple[Block, ...]]:
+    """The blocks of one host message, after the lines before its first tag: those continue the block before."""
+    before, blocks = "", list[Block]()
     for line in content.split("\n"):
-        for kind, pattern in _TAGS:
-            if not (m := pattern.match(line)):
-                continue
-            got = m.groupdict()
-            text = got.get("text") or ""
-            keep: tuple[int, ...] = ()
-            if kind in ("fold", "boundary") and (k := KEPT.search(text)):
-                keep = tuple(int(r[1:]) for r in k[1].split(","))
-                text = text[: k.start()]
-            first = int(got.get("first") or 0)
-            block = Block(kind, text, place, first, int(got.get("last") or first), got.get("name") or got.get("id") or "", keep)
-            seen.blocks.append(block)
-            if kind == "read":
-                block.page, block.pages = int(got["page"]), int(got["pages"])
-            open_read = block if kind == "read" else None
-            break
+        if block := _tagged(line, place):
+            blocks.append(block)
+        elif blocks:
+            held = blocks[-1]
+            opens = held.kind == "read" and not held.text
+            blocks[-1] = replace(held, text=line if opens else f"{held.text}\n{line}")
         else:
-            if open_read:
-                open_read.text += ("\n" if open_read.text else "") + line
-            elif seen.blocks:
-                seen.blocks[-1].text += "\n" + line
+            before += f"\n{line}"
+    return before, tuple(blocks)
 
 
-def _read_plain(content: str, seen: Seen, place: int, spec: FamilySpec) -> None:
-    calls = [spec.lookup.name, spec.change.name]
-    after_call = seen.own and seen.own[-1].place == place - 1 and seen.own[-1].text.split(" ", 1)[0] in calls
-    for line in content.split("\n"):
-        is_user = bool(SLOTS.search(line)) or not after_call
-        seen.blocks.append(Block("user" if is_user else "result", line, place, place, place))
+def _tagged(line: str, place: int) -> Block | None:
+    """The block that a line begins; None for a line without a tag."""
+    for kind, pattern in _TAGS:
+        if not (m := pattern.match(line)):
+            continue
+        got = m.groupdict()
+        text = got.get("text") or ""
+        keep: tuple[int, ...] = ()
+        if kind in ("fold", "boundary") and (k := KEPT.search(text)):
+            keep = tuple(int(r[1:]) for r in k[1].split(","))
+            text = text[: k.start()]
+        first = int(got.get("first") or 0)
+        name = got.get("name") or got.get("id") or ""
+        page, pages = int(got.get("page") or 1), int(got.get("pages") or 1)
+        return Block(kind, text, place, first, int(got.get("last") or first), name, keep, page, pages)
+    return None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _plain_blocks(content: str, place: int, after_call: bool) -> tuple[Block, ...]:
+    """The lines of one message under plain history, which has no event numbers: the place stands for them."""
+    return tuple(
+        Block("user" if SLOTS.search(line) or not after_call else "result", line, place, place, place)
+        for line in content.split("\n")
+    )
 
 
 def spec_of(messages: Sequence[Message]) -> FamilySpec:
     """The family, told by the business tools of the contract line. Raises ValueError when no known family has them."""
-    lines = messages[0].content.split("\n")
+    return _spec_of(messages[0].content)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _spec_of(system: str) -> FamilySpec:
+    lines = system.split("\n")
     for spec in SPECS.values():
         if f"{spec.lookup.signature} | {spec.change.signature}" in lines:
             return spec
@@ -164,6 +223,20 @@ def spec_of(messages: Sequence[Message]) -> FamilySpec:
 
 
 # ---- what sentences state ---------------------------------------------------------------------------------------------------
+
+
+def remembered(read: Callable[[FamilySpec, str], T]) -> Callable[[FamilySpec, str], T]:
+    """Remember what a text states, by the family's name: hashing all the words of a spec takes longer than reading the text."""
+
+    @lru_cache(maxsize=REMEMBERED)
+    def by_name(family: str, text: str) -> T:
+        return read(SPECS[family], text)
+
+    @wraps(read)
+    def reader(spec: FamilySpec, text: str) -> T:
+        return by_name(spec.name, text)
+
+    return reader
 
 
 def entity_fields(spec: FamilySpec) -> dict[str, str]:
@@ -184,95 +257,125 @@ class Stated:
 
     entity: str
     source: str
-    fields: dict[str, str]
+    fields: Mapping[str, str]
     changed: bool
 
 
+@remembered
 def result_facts(spec: FamilySpec, text: str) -> Stated | None:
     """What a business result states; None for anything else."""
     for heads, changed in ((spec.heads, False), (spec.change_heads, True)):
-        match = next(find_all(heads, text, entity_fields(spec)), None)
+        match = find_first(heads, text, entity_fields(spec))
         if match:
-            found = {}
-            for attr in spec.attrs:
-                hit = next(find_all(attr.says, text, {"v": PATTERNS[attr.kind]}), None)
-                if hit:
-                    found[attr.name] = hit["v"]
+            hits = {a.name: find_first(a.says, text, {"v": PATTERNS[a.kind]}) for a in spec.attrs}
+            found = MappingProxyType({name: hit["v"] for name, hit in hits.items() if hit})
             got = match.groupdict()
             return Stated(bare(spec, got["entity"]), got.get("source") or "", found, changed)
     return None
 
 
-def brief_text(spec: FamilySpec, entity: str, source: str, fields: dict[str, str], changed: bool) -> str:
+def brief_text(spec: FamilySpec, entity: str, source: str, fields: Mapping[str, str], changed: bool) -> str:
     """The expert's brief of a stage."""
     head = (spec.change_brief if changed else spec.brief).format(entity=entity, source=source)
     body = ", ".join(f"{spec.attr(a).noun} {v}" for a, v in fields.items())
     return f"{head}: {body}" if body else head + UNLISTED
 
 
+@remembered
 def brief_facts(spec: FamilySpec, text: str) -> Stated | None:
     """What a brief states, when it has the form of ``brief_text``."""
     fields = {**entity_fields(spec), "entity": "|".join(spec.entities)}
     for template, changed in ((spec.change_brief, True), (spec.brief, False)):
-        match = next(find_all((template,), text, fields), None)
+        match = find_first((template,), text, fields)
         if match:
             got = match.groupdict()
             return Stated(got["entity"], got.get("source") or "", pairs(spec, text[match.end() :]), changed)
     return None
 
 
-def pairs(spec: FamilySpec, text: str) -> dict[str, str]:
+@remembered
+def pairs(spec: FamilySpec, text: str) -> Mapping[str, str]:
     """Fields given as ``noun value`` in a brief or summary."""
     found = {}
     for attr in spec.attrs:
-        if m := re.search(rf"(?:^|[:,] ){re.escape(attr.noun)} ({PATTERNS[attr.kind]})(?=$|[,;.])", text):
+        if attr.noun in text and (m := _pair(attr).search(text)):
             found[attr.name] = m[1]
-    return found
+    return MappingProxyType(found)
 
 
-@dataclass(slots=True)
+@lru_cache
+def _pair(attr: Attr) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|[:,] ){re.escape(attr.noun)} ({PATTERNS[attr.kind]})(?=$|[,;.])")
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """One entry of a summary: the events that hold a record, and the fields that it gives."""
+
+    events: tuple[int, ...]
+    fields: Mapping[str, str]
+
+
+@remembered
+def summary(spec: FamilySpec, text: str) -> Mapping[str, Pointer]:
+    """The entries of a summary by record."""
+    found = {}
+    for entry in text.split("; "):
+        if m := POINTER.match(entry):
+            found[m[1]] = Pointer(tuple(int(e[1:]) for e in m[2].split(",")), pairs(spec, m[3] or ""))
+    return MappingProxyType(found)
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What the newest user message asks for."""
 
-    slots: list[str]
+    slots: tuple[str, ...]
     call: str = ""
     entity: str = ""
-    change: bool = False
     asked: str = ""
     """Field asked of ``entity``; empty for questions about the user's own constraint."""
     constraint: bool = False
     compare: bool = False
-    keep: list[str] = field(default_factory=list)
+    keep: tuple[str, ...] = ()
     close: bool = False
 
 
+@remembered
 def read_request(spec: FamilySpec, text: str) -> Request:
     """Read a user message by the family's templates."""
     slots = SLOTS.search(text)
-    request = Request([s.split("=")[0] for s in slots[1].split()] if slots else [])
+    call = entity = asked = ""
+    compare = False
     fields = entity_fields(spec)
     nouns = {"noun": "|".join(a.noun for a in spec.attrs)}
     by_noun = {a.noun: a.name for a in spec.attrs}
-    for templates, change in ((spec.work, False), (spec.changes, True)):
+    for templates, tool in ((spec.work, spec.lookup), (spec.changes, spec.change)):
         for m in find_all(templates, text, fields):
-            request.entity, request.change = bare(spec, m["entity"]), change
-            tool = spec.change if change else spec.lookup
-            given = [request.entity, m.groupdict().get("qty") or ""][: len(tool.args)]
-            request.call = " ".join([tool.name, *(f"{n}={v}" for n, v in zip(tool.args, given, strict=True))])
-    request.keep = [by_noun[m["noun"]] for m in find_all(KEEPS, text, nouns)]
-    request.close = any(c in text for c in CLOSES)
+            entity = bare(spec, m["entity"])
+            given = [entity, m.groupdict().get("qty") or ""][: len(tool.args)]
+            call = " ".join([tool.name, *(f"{n}={v}" for n, v in zip(tool.args, given, strict=True))])
     for m in find_all(ASKS, text, {**fields, **nouns}):
-        request.entity, request.asked = bare(spec, m["entity"]), by_noun[m["noun"]]
+        entity, asked = bare(spec, m["entity"]), by_noun[m["noun"]]
     if spec.compare:
         for m in find_all(spec.compare.asks, text, fields):
-            request.entity, request.asked, request.compare = bare(spec, m["entity"]), spec.compare.attr, True
-    if request.call:
+            entity, asked, compare = bare(spec, m["entity"]), spec.compare.attr, True
+    if call:
         for m in find_all(TELLS, text, nouns):
-            request.asked = by_noun[m["noun"]]
-    request.constraint = any(a in text for a in spec.user_fact.asks)
-    return request
+            asked = by_noun[m["noun"]]
+    return Request(
+        slots=tuple(s.split("=")[0] for s in slots[1].split()) if slots else (),
+        call=call,
+        entity=entity,
+        asked=asked,
+        constraint=any(a in text for a in spec.user_fact.asks),
+        compare=compare,
+        keep=tuple(by_noun[m["noun"]] for m in find_all(KEEPS, text, nouns)),
+        close=any(c in text for c in CLOSES),
+    )
 
 
+@remembered
 def user_fact(spec: FamilySpec, text: str) -> str | None:
     """The user's constraint, when the message states or changes it."""
     fact = spec.user_fact

@@ -30,6 +30,8 @@ class ToolSpec(Frozen):
     args: tuple[str, ...]
     missing: str = "nothing found"
     """Result text for arguments that the world does not know."""
+    evidence: tuple[tuple[str, str], ...] = Field(default=(), exclude_if=lambda pairs: not pairs)
+    """``(argument, memory key it rests on)``: the evidence gate looks for the key's source. Left out of content hashes when empty."""
 
     @property
     def signature(self) -> str:

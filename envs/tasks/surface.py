@@ -85,16 +85,36 @@ class Attr:
     says: tuple[str, ...]
 
 
-@lru_cache(maxsize=4096)
-def compile_template(template: str, fields: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
-    """A regex that reads a template back. ``fields`` gives the pattern of each placeholder."""
-    patterns = dict(fields)
-    parts = re.split(r"\{(\w+)\}", template)
-    out = "".join(re.escape(p) if i % 2 == 0 else f"(?P<{p}>{patterns[p]})" for i, p in enumerate(parts))
-    return re.compile(out)
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A template made to be read back. ``words`` is its longest fixed part: a text without it needs no search by regex."""
+
+    words: str
+    pattern: re.Pattern[str]
+
+    @classmethod
+    def of(cls, template: str, patterns: dict[str, str]) -> Reader:
+        parts = re.split(r"\{(\w+)\}", template)
+        out = "".join(re.escape(p) if i % 2 == 0 else f"(?P<{p}>{patterns[p]})" for i, p in enumerate(parts))
+        return cls(max(parts[::2], key=len), re.compile(out))
 
 
-def find_all(templates: Sequence[str], text: str, fields: dict[str, str]) -> Iterator[re.Match[str]]:
-    """Every place where one of the templates stands in the text, in order of the text."""
-    matches = [m for t in templates for m in compile_template(t, tuple(sorted(fields.items()))).finditer(text)]
-    yield from sorted(matches, key=lambda m: m.start())
+@lru_cache(maxsize=1024)
+def _readers(templates: tuple[str, ...], fields: tuple[tuple[str, str], ...]) -> tuple[Reader, ...]:
+    return tuple(Reader.of(t, dict(fields)) for t in templates)
+
+
+def _that_may_match(templates: Sequence[str], text: str, fields: dict[str, str]) -> Iterator[re.Pattern[str]]:
+    return (r.pattern for r in _readers(tuple(templates), tuple(fields.items())) if r.words in text)
+
+
+def find_all(templates: Sequence[str], text: str, fields: dict[str, str]) -> list[re.Match[str]]:
+    """Every place where one of the templates stands in the text, in order of the text. ``fields`` gives the pattern of each placeholder."""
+    matches = [m for p in _that_may_match(templates, text, fields) for m in p.finditer(text)]
+    return sorted(matches, key=lambda m: m.start())
+
+
+def find_first(templates: Sequence[str], text: str, fields: dict[str, str]) -> re.Match[str] | None:
+    """The first of ``find_all``; None when there is none."""
+    matches = (m for p in _that_may_match(templates, text, fields) if (m := p.search(text)))
+    return min(matches, key=lambda m: m.start(), default=None)

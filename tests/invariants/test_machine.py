@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
+from envs.index import gaps, merge_oldest
 from envs.state import reason_out
 from envs.trajectory import view_hash
-from envs.view import gaps, merge_oldest, render
+from envs.view import render
 
 CHAT = None
 REACHED: Counter[str] = Counter()

@@ -1,0 +1,176 @@
+"""What the host costs beside the model. ``make bench`` prints the tables; with ``CTXCTL_WRITE=1`` it writes ``docs/speed.md``.
+
+Ratios are taken inside one run, repeats interleaved, because the machine is shared; absolute figures are of the machine they were made on.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import os
+import platform
+import pstats
+import statistics
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from game import Game, filler, make_session, roomy
+
+from envs.episode import Episode, play
+from envs.policies.base import Sampled
+from envs.policies.expert import Expert
+from envs.profiles import get_profile
+from envs.tasks import FAMILIES
+from envs.tasks.probes import make_probes
+
+SIZES = (100, 1_000, 10_000)
+TABLES: dict[str, str] = {}
+PARTS = {
+    "render": ("view.py", "header.py", "index.py"),
+    "tokenise": ("chat.py",),
+    "parse": ("compact.py", "hermes.py"),
+    "tools": ("tools.py", "calls.py", "rewrites.py", "windows.py", "lean.py", "gate.py", "search.py"),
+    "state and log": ("state.py", "log.py"),
+    "record": ("trajectory.py",),
+    "expert": ("expert.py", "reading.py", "surface.py"),
+    "episode": ("episode.py",),
+}
+
+pytestmark = pytest.mark.bench
+
+
+def long_game(chat, runs: int) -> Game:
+    """A session long enough for ``10,000`` events: every Run fetches, folds and answers, every fifth is compressed."""
+    texts = [f"Turn {n}. Get it. Answer: a=?" for n in range(runs)]
+    responses = {f"quote item=i{n} qty=1": f"Item {n}: total {4100 + n}. {filler(14, n)}" for n in range(50)}
+    return Game(make_session(texts, responses), chat, roomy())
+
+
+def one_run(game: Game, number: int) -> None:
+    """Five events: the user's turn, a call, its result, a fold, an answer; then, every fifth time, a compression."""
+    log = game.episode.log
+    game.say(f"quote item=i{number % 50} qty=1")
+    brief = f"fold e{log.last - 1}-e{log.last} the offer for the item with its total and the terms @e{log.last}"
+    assert game.codes(brief) == ["ok"]
+    game.say(f"a={4100 + number % 50}")
+    if number % 5 == 4:
+        upto = log.last - 1
+        window = game.episode.state.window
+        kept = [*(window.boundary.keep if window.boundary else ()), *(k for f in window.folds for k in f.keep)][-8:]
+        refs = ",".join(f"e{k}" for k in kept)
+        assert game.codes(f"compress e{upto} offers for the items so far, with totals and terms, as fetched @{refs}") == ["ok"]
+
+
+def test_the_cost_of_a_step_does_not_grow_with_the_log(chat):
+    """The same three hundred steps at three lengths of the log; medians over repeats."""
+    times: dict[int, list[float]] = {size: [] for size in SIZES}
+    for _ in range(3):
+        game, number = long_game(chat, 2600), 0
+        for size in SIZES:
+            while game.episode.log.last < size - 60:
+                one_run(game, number)
+                number += 1
+            number += -number % 5
+            began, steps = time.perf_counter(), len(game.episode.inferences)
+            for _ in range(20):
+                one_run(game, number)
+                number += 1
+            times[size].append((time.perf_counter() - began) / (len(game.episode.inferences) - steps))
+    medians = {size: statistics.median(values) for size, values in times.items()}
+    base = medians[SIZES[0]]
+    lines = ["| events in the log | ms a step | against 100 |", "| ---: | ---: | ---: |"]
+    lines += [f"| {size:,} | {1000 * t:.3f} | {t / base:.2f} |" for size, t in medians.items()]
+    TABLES["Cost of a host step by length of the log"] = "\n".join(lines)
+
+
+def expert_load(chat) -> list[Episode]:
+    core = get_profile("core@1")
+    return [Episode(m.generate(seed), core, chat) for m in FAMILIES.values() for seed in range(12)]
+
+
+def test_expert_steps_per_second(chat):
+    """Host and scripted expert together, one process, one core."""
+    play(expert_load(chat), Expert(chat))  # warm caches, as in a long run
+    rates = []
+    for _ in range(3):
+        episodes = expert_load(chat)
+        began = time.perf_counter()
+        play(episodes, Expert(chat))
+        rates.append(sum(len(e.inferences) for e in episodes) / (time.perf_counter() - began))
+    host = host_share(chat)
+    TABLES["Expert steps per second and core"] = (
+        f"{statistics.median(rates):,.0f} steps/s of host and expert together (target 2,000); of that time the host takes {host:.0%}."
+    )
+
+
+def host_share(chat) -> float:
+    """Share of an expert run that is not spent in the expert."""
+    episodes, expert = expert_load(chat), Expert(chat)
+    inside = 0.0
+
+    class Timed:
+        def act(self, views):
+            nonlocal inside
+            began = time.perf_counter()
+            turns = expert.act(views)
+            inside += time.perf_counter() - began
+            return turns
+
+    began = time.perf_counter()
+    play(episodes, Timed())
+    return 1 - inside / (time.perf_counter() - began)
+
+
+def test_profile_by_part(chat):
+    """Where the time of an expert run goes, by cProfile's own time of each function (which inflates many small calls)."""
+    episodes = expert_load(chat)
+    profiler = cProfile.Profile()
+    profiler.runcall(play, episodes, Expert(chat))
+    stats = pstats.Stats(profiler)
+    spent = dict.fromkeys([*PARTS, "other (libraries)"], 0.0)
+    for (file, _, _), (_, _, own, _, _) in stats.stats.items():  # type: ignore[attr-defined]
+        part = next((p for p, files in PARTS.items() if Path(file).name in files and "envs" in file), "other (libraries)")
+        spent[part] += own
+    total = sum(spent.values())
+    lines = ["| part | share |", "| --- | ---: |"]
+    lines += [f"| {p} | {t / total:.0%} |" for p, t in sorted(spent.items(), key=lambda x: -x[1])]
+    TABLES["Profile of an expert run by part"] = "\n".join(lines)
+
+
+def test_host_time_beside_smollm2(chat):
+    """Probes played by the real model: time outside the policy over all time."""
+    from envs.policies.hf import HFPolicy
+
+    policy = HFPolicy("smollm2", max_new_tokens=40, batch_size=16)
+    probes = [p for seed in range(8) for p in make_probes("procurement", seed, "static", chat)][:12]
+    episodes = [Episode.from_probe(p, replace(get_profile("core@1"), inferences_per_run=4), chat) for p in probes]
+    inside = 0.0
+
+    class Timed:
+        def act(self, views) -> list[Sampled]:
+            nonlocal inside
+            began = time.perf_counter()
+            turns = policy.act(views)
+            inside += time.perf_counter() - began
+            return turns
+
+    began = time.perf_counter()
+    play(episodes, Timed())
+    total = time.perf_counter() - began
+    TABLES["Host time beside SmolLM2-135M on the CPU"] = (
+        f"{(total - inside) / total:.2%} of {total:.1f} s for {sum(len(e.inferences) for e in episodes)} inferences in batches of up to 16 "
+        "(target: under 1 %)."
+    )
+
+
+def test_print_and_write():
+    """Last: the tables of the tests before."""
+    text = "# Speed of the host\n\nMade with `CTXCTL_WRITE=1 make bench`"
+    text += f" on {platform.machine()}, {os.cpu_count()} cores, shared with other work; one thread.\n"
+    for title, table in TABLES.items():
+        text += f"\n## {title}\n\n{table}\n"
+    print("\n" + text)
+    if os.environ.get("CTXCTL_WRITE"):
+        Path("docs/speed.md").write_text(text, encoding="utf-8")
+    assert TABLES

@@ -1,0 +1,336 @@
+"""Windows, both memories, mappings and the derived blocks, from a turn's raw text (compact and JSON)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from game import Game, filler, make_session, roomy, shop
+
+from envs.hermes import spell
+from envs.profiles import get_profile, variant
+from envs.view import render
+
+BRIEF = "Norra offer for the desks with the price, a code and the usual terms"
+
+
+def unified(chat, **more):
+    return Game(shop(), chat, roomy("unified@4-compact", **more))
+
+
+@pytest.fixture
+def game(chat):
+    """e1 user, e2 call, e3 result, e4 answer, e5 user, e6 call, e7 result; all in w1."""
+    game = unified(chat)
+    game.say("quote item=desks qty=2")
+    game.say("total=4100")
+    game.say("quote item=chairs qty=3")
+    return game
+
+
+# ---- moves -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_window_shows_its_handover_and_the_user_message_of_this_run_alone(game):
+    assert game.codes('w1 window_open title="Dates" handoff="plan the delivery" checkpoint="chairs are quoted"') == ["ok"]
+    body = game.body
+    assert "[e5 user]" in body
+    assert "[e1 user]" not in body
+    assert "[e7 quote]" not in body
+    assert "window_open" not in body, "the move belongs to the window left"
+    assert "handoff: plan the delivery" in game.system
+    assert "windows: w1 main open" in game.system
+    assert "elsewhere: e7 w1 quote; e8 w1 moved" in game.system
+    assert game.episode.state.windows["w1"].checkpoint == "chairs are quoted"
+
+
+def test_after_a_return_the_history_ends_with_the_old_move_and_the_checkpoint_is_shown(game):
+    game.say('w1 window_open title="Dates" checkpoint="chairs are quoted"')
+    game.say("w2 window_switch id=w1")
+    assert "[e3 quote]" in game.body
+    assert game.view.messages[-2].content.startswith("w1 window_open")
+    assert game.last == "ok w2 open v1"
+    assert "checkpoint: chairs are quoted" in game.system
+    assert "[state] window w1 main, version 2, entered from w2" in game.system
+    assert "elsewhere: e9 w2 moved" in game.system
+
+
+def test_old_events_keep_the_window_they_were_made_in(game):
+    game.say('w1 window_open title="Dates"')
+    game.say("quote item=lamps qty=4")
+    game.say("w2 window_switch id=w1")
+    places = {e.seq: e.window for e in game.episode.log if not e.sub}
+    assert places == {1: "w1", 2: "w1", 3: "w1", 4: "w1", 5: "w1", 6: "w1", 7: "w1", 8: "w1", 9: "w2", 10: "w2", 11: "w2"}
+    assert "[e10 quote]" not in game.body
+    assert "e9-e11 w2 2 own 1 tool" in game.system
+
+
+def test_a_move_ends_the_turn_for_every_later_call(game):
+    outcomes = game.say('w1 window_open title="Dates"', "w2 note a=1", "read e3", "quote item=lamps qty=4")
+    assert [o.code for o in outcomes] == ["ok", "after_move", "after_move", "after_move"]
+    assert game.episode.log.last == 8, "the business call was not carried out"
+
+
+def test_calls_before_the_move_are_carried_out_in_the_window_left(game):
+    outcomes = game.say("w1 local plan=chairs", "quote item=lamps qty=4", 'w1 window_open title="Dates"')
+    assert [o.code for o in outcomes] == ["ok", "result", "ok"]
+    assert game.episode.log.main(9).window == "w1"
+    assert [n.key for n in game.episode.state.windows["w1"].memory] == ["plan"]
+
+
+def test_closing_needs_another_open_window_and_keeps_the_outcome(game):
+    assert game.refused('w1 window_close outcome="done" next=w1').code == "last_window"
+    game.say('w1 window_open title="Dates"')
+    assert game.refused('w2 window_close outcome="set" next=w7').code == "unknown_window"
+    assert game.refused('w2 window_close outcome="set" next=w2').code == "bad_arguments"
+    assert game.refused('w2 window_close outcome="" next=w1').code == "empty_text"
+    assert game.codes('w2 window_close outcome="delivery is set" next=w1') == ["ok"]
+    assert "windows: w2 Dates done: delivery is set" in game.system
+    assert game.refused('w1 window_close outcome="done" next=w2').code == "last_window"
+    assert game.codes("w1 window_switch id=w2") == ["ok"], "switching to a done window opens it again"
+    assert game.episode.state.windows["w2"].status == "open"
+
+
+def test_unknown_windows_and_pointless_moves_are_refused(game):
+    assert game.refused("w1 window_switch id=w9").code == "unknown_window"
+    assert game.refused("w1 window_switch id=w1").code == "no_gain"
+    assert game.refused('w1 window_open title=""').code == "empty_text"
+    assert game.refused(f'w1 window_open title="{filler(9)}"').code == "limit_exceeded"
+    assert game.refused(f'w1 window_open title="a" handoff="{filler(30)}"').code == "limit_exceeded"
+
+
+def test_there_is_an_upper_bound_of_windows(chat):
+    game = unified(chat, max_windows=2)
+    game.say('w1 window_open title="a"')
+    assert game.refused('w2 window_open title="b"').code == "limit_exceeded"
+
+
+def test_window_list_shows_all_windows_and_changes_nothing(game):
+    game.say('w1 window_open title="Dates"')
+    before = game.episode.state
+    assert game.say("window_list")[0].text == "w1 main open\nw2 Dates open current"
+    assert game.episode.state == before
+
+
+def test_search_can_be_limited_to_a_window(chat):
+    game = Game(shop(), chat, roomy("unified@4"))
+    game.say(spell("quote", {"item": "desks", "qty": "2"}))
+    game.say(spell("window_open", {"title": "Dates", "handoff": "", "checkpoint": "", "expected": "w1"}))
+    assert "[e3]" in game.say(spell("find", {"query": "approval code"}))[0].text
+    assert game.say(spell("find", {"query": "approval code", "in_window": "w2"}))[0].text == "no hit"
+    assert game.say(spell("find", {"query": "approval code", "in_window": "w5"}))[0].code == "unknown_window"
+
+
+# ---- position checks ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["note a=1", "local a=1", f"fold e2-e3 {BRIEF}", f"compress e4 {BRIEF}", 'window_open title="x"', "window_switch id=w1"],
+)
+def test_every_changing_call_says_its_window_and_is_refused_in_another(game, line):
+    game.say('w1 window_open title="Dates"')
+    assert game.refused(f"w1 {line}").code == "wrong_window"
+    assert game.refused(line).code == "bad_arguments"
+
+
+def test_unified_1_has_no_position_check(chat):
+    game = Game(shop(), chat, roomy("unified@1"))
+    assert game.codes(spell("note", {"key": "a", "value": "1", "refs": ()})) == ["ok"]
+    assert "expected_window_id" not in game.system
+
+
+def test_from_unified_2_on_json_calls_carry_the_expected_window(chat):
+    game = Game(shop(), chat, roomy("unified@2"))
+    assert "expected_window_id" in game.system
+    assert game.refused(spell("note", {"key": "a", "value": "1", "refs": (), "expected": "w2"})).code == "wrong_window"
+    assert game.codes(spell("note", {"key": "a", "value": "1", "refs": (), "expected": "w1"})) == ["ok"]
+
+
+# ---- folds and boundaries across windows ----------------------------------------------------------------------------------------------
+
+
+def test_ranges_do_not_cross_windows(game):
+    game.say('w1 window_open title="Dates"')
+    game.say("quote item=lamps qty=4")
+    assert game.refused(f"w2 fold e6-e7 {BRIEF}").code == "range_crosses_window"
+    assert game.refused(f"w2 fold e8-e10 {BRIEF}").code == "range_crosses_window"
+    assert game.refused(f"w2 compress e4 {BRIEF}").code == "range_crosses_window"
+    assert game.codes(f"w2 fold e9-e10 {BRIEF}") == ["ok"]
+
+
+def test_fold_ids_are_never_used_twice_and_stay_readable_from_every_window(game):
+    game.say(f"w1 fold e2-e3 {BRIEF}")
+    game.say('w1 window_open title="Dates"')
+    game.say("quote item=lamps qty=4")
+    game.say(f"w2 fold e10-e11 {BRIEF}")
+    assert [f.id for w in game.episode.state.windows.values() for f in w.folds] == ["f1", "f2"]
+    assert "AP-7741" in game.say("read f1")[0].text
+    assert "AP-7743" in game.say("read f2")[0].text
+
+
+def test_a_boundary_covers_what_its_own_window_holds(game):
+    game.say('w1 window_open title="Dates"')
+    game.say("total=1")
+    game.say("quote item=lamps qty=4")
+    game.say("total=2")
+    assert game.codes(f"w2 compress e13 {BRIEF} and what else was said of it then @e12") == ["ok"]
+    assert game.body.startswith("[c1 e9-e13] ")
+    assert "e9-e13 c1" in game.system
+
+
+# ---- memories ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_window_memory_is_seen_in_its_window_alone(game):
+    game.say("w1 note cap=9000 @e1", "w1 local plan=chairs first")
+    game.say('w1 window_open title="Dates"')
+    assert "cap=9000 @e1" in game.system
+    assert "plan=chairs first" not in game.system
+    game.say("w2 window_switch id=w1")
+    assert "w1 notes:\nplan=chairs first candidate" in game.system
+
+
+def test_caps_are_by_scope_and_name_what_could_go(game):
+    for n in range(16):
+        assert game.codes(f"w1 note k{n}=1 @e1") == ["ok"]
+    refusal = game.refused("w1 note more=1 @e1")
+    assert refusal.code == "memory_full"
+    assert "k0, k1, k2" in refusal.text
+    for n in range(8):
+        assert game.codes(f"w1 local k{n}=1 @e1") == ["ok"]
+    assert game.refused("w1 local more=1 @e1").code == "memory_full"
+
+
+def test_the_first_versions_have_no_caps(chat):
+    game = Game(shop(), chat, roomy("unified@3"))
+    for n in range(30):
+        assert game.codes(spell("note", {"key": f"k{n}", "value": "1", "refs": (), "expected": "w1"})) == ["ok"]
+
+
+def test_superseding_a_public_entry_rewrites_and_a_window_entry_is_told(game):
+    rewrites = game.episode.state.rewrites
+    game.say("w1 local cap=9000 @e1")
+    assert game.say("w1 local cap=8000")[0].text.startswith("ok candidate replaces 9000")
+    assert game.episode.state.rewrites == rewrites
+    game.say("w1 note cap=9000 @e1")
+    game.say("w1 note cap=8000")
+    assert game.episode.state.rewrites == rewrites + 1
+
+
+def test_a_tool_never_silently_replaces_what_the_user_said_in_either_memory(chat):
+    session = make_session(
+        ["The cap is 9000. Answer: a=?"], {"quote item=a qty=1": f"The cap is 4100. {filler(4)}"},
+    )  # fmt: skip
+    game = Game(session, chat, roomy("unified@4-compact"))
+    game.say("quote item=a qty=1")
+    assert game.say("w1 note cap=9000 @e1")[0].text.startswith("ok v")
+    assert game.say("w1 local cap=4100 @e3")[0].text.startswith("ok pending")
+    assert game.say("w1 note cap=4100 @e3")[0].text.startswith("ok pending")
+
+
+def test_two_current_values_of_a_key_are_a_conflict_told_at_once_and_in_the_header(game):
+    game.say("w1 note cap=9000 @e1")
+    session_cap = game.say("w1 local cap=4100 @e3")[0].text
+    assert session_cap.startswith("ok pending"), "a tool's value against the user's is pending, not a conflict"
+    game.say("w1 note total=4100 @e3")
+    said = game.say("w1 local total=4211 @e7")[0].text
+    assert said.startswith("ok; conflict total: public 4100 @e3, w1 4211 @e7")
+    game.say(f"w1 fold e2-e3 {BRIEF}")
+    assert "conflicts: total: public 4100 @e3, w1 4211 @e7" in game.system
+    game.say("w1 note total=4211 @e7")
+    assert "conflicts:" not in game.system
+
+
+def test_without_its_flag_no_conflict_is_told(chat):
+    game = Game(shop(), chat, replace(roomy("unified@4-compact"), conflict_flags=False))
+    game.say("quote item=desks qty=2")
+    game.say("w1 note total=4100 @e3")
+    assert "conflict" not in game.say("w1 local total=2 @e1")[0].text
+    game.say("w1 note total=2 @e1")
+    assert "conflict" not in game.system
+
+
+# ---- mappings ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mapping", ["A", "B", "C", "D"])
+def test_mappings_differ_in_place_and_role_of_the_state_block_alone(chat, mapping):
+    game = Game(shop(), chat, roomy(f"unified@3-{mapping}"))
+    game.say(spell("window_open", {"title": "Dates", "handoff": "", "checkpoint": "", "expected": "w1"}))
+    block = "[state] window w2 Dates, version 1, opened from w1"
+    messages = game.view.messages
+    where = {
+        "A": messages[0].content.endswith("\n" + block),
+        "B": messages[-1].role == "user" and messages[-1].content.endswith("\n" + block),
+        "C": (messages[-1].role, messages[-1].content) == ("assistant", block),
+        "D": messages[0].content.endswith("\n" + block),
+    }
+    assert where[mapping]
+    assert sum(block in m.content for m in messages) == 1
+    stripped = [m.content.replace("\n" + block, "").replace(block, "") for m in messages]
+    reference = Game(shop(), chat, roomy("unified@3-A"))
+    reference.say(spell("window_open", {"title": "Dates", "handoff": "", "checkpoint": "", "expected": "w1"}))
+    assert [t for t in stripped if t] == [m.content.replace("\n" + block, "") for m in reference.view.messages]
+
+
+def test_in_mapping_a_the_header_is_live_and_in_d_frozen(chat):
+    for mapping, live in (("A", True), ("B", True), ("C", True), ("D", False)):
+        game = Game(shop(), chat, roomy(f"unified@3-{mapping}"))
+        game.say(spell("note", {"key": "cap", "value": "9000", "refs": ("e1",), "expected": "w1"}))
+        assert ("cap=9000" in game.system) is live, mapping
+
+
+def test_the_held_renderer_gives_the_same_view_as_one_from_nothing(game):
+    for line in (
+        "w1 note a=1 @e1",
+        f"w1 fold e2-e3 {BRIEF}",
+        'w1 window_open title="b"',
+        "read e3",
+        "w2 window_switch id=w1",
+        "x=1",
+    ):
+        game.say(line)
+        e = game.episode
+        assert render(e.log, e.state, e.rules, e.chat, e.system) == e.view()
+
+
+# ---- flags ----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_each_safeguard_can_be_taken_out_alone_and_changes_the_protocol_hash():
+    flags = ("index", "source_rules", "refuse_empty", "refuse_lossy", "refuse_gainless")
+    more = {"conflict_flags": False, "evidence_gate": False, "position_check": False}
+    hashes = {get_profile("unified@4").hash}
+    for flag, value in {**dict.fromkeys(flags, False), **more}.items():
+        changed = variant("unified@4", **{flag: value})
+        assert changed.name == f"unified@4[{flag}={value}]"
+        hashes.add(changed.hash)
+    assert len(hashes) == 9
+    with pytest.raises(ValueError, match="unknown flag indx"):
+        variant("core@1", indx=False)
+
+
+def test_without_the_index_the_header_has_none(chat):
+    game = Game(shop(), chat, replace(roomy("core@1"), index=False))
+    game.say("quote item=desks qty=2")
+    game.say(f"fold e2-e3 {BRIEF}")
+    assert "out:" not in game.system
+
+
+def test_without_source_rules_an_unsourced_value_stands(chat):
+    game = Game(shop(), chat, replace(roomy("core@1"), source_rules=False))
+    assert game.say("note cap=1")[0].text == "ok"
+
+
+def test_without_text_rules_a_gainless_or_empty_fold_is_accepted(chat):
+    game = Game(shop(), chat, replace(roomy("core@1"), refuse_empty=False, refuse_gainless=False))
+    game.say("quote item=desks qty=2")
+    assert game.codes("fold e2-e3 x") == ["ok"]
+
+
+def test_without_the_loss_rule_an_open_source_may_go(chat):
+    game = Game(shop(), chat, replace(roomy("core@1"), refuse_lossy=False))
+    game.say("quote item=desks qty=2")
+    game.say("note code=AP-7741 @e3 open")
+    assert game.codes(f"fold e2-e3 {BRIEF}") == ["ok"]
