@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from game import Game, filler, make_session, roomy, shop
 
+from envs import compact, hermes
 from envs.hermes import spell
 from envs.profiles import get_profile, variant
 from envs.view import render
@@ -334,3 +335,56 @@ def test_without_the_loss_rule_an_open_source_may_go(chat):
     game.say("quote item=desks qty=2")
     game.say("note code=AP-7741 @e3 open")
     assert game.codes(f"fold e2-e3 {BRIEF}") == ["ok"]
+
+
+# ---- both syntaxes ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_calls_in_json_and_compact_lead_to_the_same_state_and_outcomes(chat):
+    """Every tool once, legal and refused; only the policy's own words differ."""
+    call = {"expected": "w1"}
+    script = [
+        ("quote", {"item": "desks", "qty": "2"}),
+        ("note", {"scope": "public", "key": "code", "value": "AP-7741", "status": "open", "refs": ("e3",), **call}),
+        ("note", {"scope": "window", "key": "plan", "value": "desks first", "status": "", "refs": (), **call}),
+        ("fold", {"first": 2, "last": 3, "text": BRIEF, "refs": (), **call}),
+        ("fold", {"first": 2, "last": 3, "text": BRIEF, "refs": ("e3",), **call}),
+        ("read", {"ref": "e3", "last": None, "page": 1}),
+        ("find", {"query": "approval code"}),
+        ("window_list", {}),
+        ("window_open", {"title": "Dates", "handoff": "plan it", "checkpoint": "quoted", **call}),
+        ("window_switch", {"id": "w1", "checkpoint": "", "expected": "w2"}),
+        ("window_switch", {"id": "w2", "checkpoint": "again", **call}),
+        ("window_close", {"outcome": "nothing to plan", "next": "w1", "expected": "w2"}),
+        "total=4100",
+        ("compress", {"upto": 15, "text": f"{BRIEF}; {BRIEF}, read again, and nothing was planned for it", "refs": ("e3",), **call}),
+        ("compress", {"upto": 99, "text": BRIEF, "refs": (), **call}),
+    ]
+    games = [Game(shop(), chat, roomy(name)) for name in ("unified@4", "unified@4-compact")]
+    for step in script:
+        told = []
+        for game, syntax in zip(games, (hermes, compact), strict=True):
+            if isinstance(step, str):
+                text = step
+            elif step[0] == "quote" and syntax is compact:
+                text = compact.canonical_call(game.episode.session.tools[0], step[1])
+            else:
+                text = syntax.spell(*step)
+            told.append([(o.code, o.text) for o in game.say(text)])
+        same = [[(c, t if not t.startswith("! ") else c) for c, t in outcomes] for outcomes in told]
+        assert same[0] == same[1], step
+    states = [replace(g.episode.state, header="") for g in games]
+    assert states[0] == states[1]
+    assert [o for g in games for o in g.episode.state.windows["w1"].boundaries]
+
+
+def test_lean_takes_both_syntaxes_too(chat):
+    for syntax, module in (("compact", compact), ("json", hermes)):
+        profile = replace(roomy("lean@1"), admission=0, stage_fill=0.0, stage_tokens=100, view_budget=6000, syntax=syntax)
+        game = Game(shop(), chat, profile)
+        quote = {"item": "desks", "qty": "2"}
+        game.say(hermes.spell("quote", quote) if syntax == "json" else "quote item=desks qty=2")
+        assert game.codes(module.spell("stage_done", {"outcome": BRIEF, "constraints": ("cap=9000 @e1",)})) == ["ok"]
+        assert game.codes(module.spell("recall", {"what": "approval code"})) == ["shown"]
+        assert [f.brief for f in game.episode.state.window.folds] == [BRIEF]
+        assert [n.key for n in game.episode.state.notes] == ["cap"]
