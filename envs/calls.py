@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from envs import compact, hermes
 from envs.chat import ChatML
 from envs.compact import Call
 from envs.log import Log
@@ -49,18 +52,38 @@ class Host:
     session: Session
     turn: int
 
+    def say(self, state: State, tool: str, **args: Any) -> str:
+        """A call as the policy would write it, in its syntax and with the window it is in: what a refusal offers instead."""
+        if self.profile.position_check and tool in CHANGING:
+            args["expected"] = state.current
+        if self.profile.syntax == "json":
+            return hermes.example(tool, args, lean=self.profile.lean)
+        return compact.spell(tool, args)
+
 
 def resolve(host: Host, state: State, refs: tuple[str, ...]) -> tuple[int, ...]:
     """Events that references mean: ``f1`` and ``c1`` mean their range, a read-back turn its originals. Rejects unknown ones."""
     found: list[int] = []
     for ref in refs:
-        first, last = span(host, state, ref)
-        for seq in range(first, last + 1):
-            aliases: list[int] = []
-            if ref[0] == "e" and host.log.main(seq).role == "assistant":
-                aliases = [s for e in turn_events(host.log, seq) if e.sub for s in e.shows]
-            found += aliases or [seq]
+        for seq in events_of(host, state, ref):
+            found += (ref[0] == "e" and aliases_of(host, seq)) or [seq]
     return tuple(dict.fromkeys(found))
+
+
+def aliases_of(host: Host, seq: int) -> list[int]:
+    """The originals that a read-back turn shows; none for any other event."""
+    if host.log.main(seq).role != "assistant":
+        return []
+    return [s for e in turn_events(host.log, seq) if e.sub for s in e.shows]
+
+
+def events_of(host: Host, state: State, ref: str) -> Sequence[int]:
+    """Events of one reference; a boundary means what its own window holds of the range. Rejects unknown ones."""
+    first, last = span(host, state, ref)
+    if ref[0] != "c":
+        return range(first, last + 1)
+    window = next(w.id for w in state.windows.values() for b in w.boundaries if b.id == ref)
+    return [s for s in range(first, last + 1) if host.log.main(s).window == window]
 
 
 def span(host: Host, state: State, ref: str) -> tuple[int, int]:

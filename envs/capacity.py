@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from envs.chat import ChatML
-from envs.header import ELSEWHERE
+from envs.header import CONFLICTS, ELSEWHERE
 from envs.profiles import Profile
 from envs.tasks.base import ToolSpec
 
@@ -50,8 +50,13 @@ def header_bound(profile: Profile, chat: ChatML) -> int:
         if profile.note_tokens:
             total += (profile.max_window_notes or 0) * note
         # The current window has a title, a hand-over and a checkpoint; of the others stand title and outcome.
-        total += (2 * profile.max_windows + 2) * profile.text_tokens + profile.max_windows * chat.count("w10 open: ; ")
+        total += profile.max_windows * (profile.title_tokens + chat.count("w10 open: ; "))
+        total += (profile.max_windows + 1) * profile.text_tokens
         total += ELSEWHERE * chat.count("e100 w10 a_business_tool; ") + chat.count(
             "elsewhere: windows: handoff: checkpoint: \n\n\n\n"
         )
+    if profile.conflict_flags and profile.note_tokens:
+        total += CONFLICTS * (2 * profile.note_tokens + chat.count(": public @e100, w10 @e100; ")) + chat.count("conflicts: \n")
+    if profile.state_block:
+        total += profile.title_tokens + chat.count("[state] window w10 , version 1000, entered from w10, closed\n")
     return total

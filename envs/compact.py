@@ -86,8 +86,10 @@ def parse(text: str, cut: bool, profile: Profile, tools: tuple[ToolSpec, ...]) -
     remarks: list[str] = []
     for raw in body.split("\n"):
         line, place = raw.strip(), ""
-        if profile.position_check and (match := PLACED.match(line)) and match[2] in profile.tools:
-            place, line = match[1], line[len(match[1]) + 1 :]
+        if profile.position_check and (match := PLACED.match(line)):
+            rest = line[len(match[1]) + 1 :]
+            if match[2] in (*ALL_TOOLS, *business) or UNKNOWN.match(rest):
+                place, line = match[1], rest
         word = line.split(maxsplit=1)[0] if line else ""
         if word in profile.tools:
             calls.append(_placed(_context_call(word, line, profile.compress_by == "agent"), place, profile))
@@ -175,11 +177,18 @@ def parse_note(text: str) -> Call:
     return _context_call("note", f"note {text.strip()}")
 
 
+def parse_read(text: str) -> Call:
+    """The read-back that ``e3 p2`` means (what follows the word ``read``)."""
+    return _context_call("read", f"read {text.strip()}")
+
+
 def _placed(call: Call, place: str, profile: Profile) -> Call:
     """The call with the window it expects to be in, where the profile asks for it."""
     tool = call.tool
-    if not profile.position_check or tool not in CHANGING or call.code:
+    if not profile.position_check or tool not in CHANGING:
         return call
+    if call.code:
+        return replace(call, instead=f"{place or 'w1'} {call.instead}")
     if not place:
         return _bad(tool, "say the window you are in", f"w1 {call.instead or SHAPES[tool]}")
     return replace(call, args={**call.args, "expected": place})

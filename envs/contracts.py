@@ -14,7 +14,7 @@ EXAMPLE = (ToolSpec(name="quote", args=("item", "qty")), ToolSpec(name="revise",
 def contract_table(chat: ChatML) -> str:
     """A Markdown table: tokens of the prompt, of the tool contract, and of the fullest header, by profile."""
     lines = [
-        "| profile | syntax | mapping | prompt | tool contract | fullest header | protocol hash |",
+        "| profile | syntax | mapping | prompt | tool contract | fullest header | hash of the flags |",
         "| --- | --- | --- | ---: | ---: | ---: | --- |",
     ]
     for profile in PROFILES.values():

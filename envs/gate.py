@@ -32,7 +32,11 @@ def check_evidence(host: Host, state: State, call: Call, visible: frozenset[int]
         if _fired(host, state, key):
             overridden.append(key)
             continue
-        raise Rejected("evidence_required", f"{argument} rests on {key}, whose source is out of view", f"read e{sources[0]}")
+        raise Rejected(
+            "evidence_required",
+            f"{argument} rests on {key}, whose source is out of view",
+            host.say(state, "read", ref=f"e{sources[0]}"),
+        )
     return f"gate_overridden {', '.join(overridden)}" if overridden else ""
 
 

@@ -7,18 +7,26 @@ from functools import lru_cache
 from importlib import resources
 
 from envs.chat import END, START, ChatML
-from envs.profiles import Profile
+from envs.profiles import Profile, prompt_hash
 
 SOURCES = (
     "calls", "chat", "compact", "episode", "gate", "header", "hermes", "index", "lean", "log", "maintenance", "omissions", "profiles",
-    "rewrites", "search", "segments", "state", "text", "tools", "view", "windows",
+    "rewrites", "respell", "search", "segments", "state", "text", "tools", "view", "windows",
 )  # fmt: skip
 """Modules of ``envs`` that decide what a policy sees and what its calls do."""
 
 
 def protocol_hash(profile: Profile, chat: ChatML) -> str:
     """Hash of a profile's flags and limits, the sources above, the chat template and the tokenizer (16 hex digits)."""
-    parts = [profile.hash, START, END, repr(chat.generation), tokenizer_hash(chat), *(source_hash(name) for name in SOURCES)]
+    parts = [
+        profile.hash,
+        START,
+        END,
+        repr(chat.generation),
+        tokenizer_hash(chat),
+        prompt_hash("maintenance"),
+        *(source_hash(name) for name in SOURCES),
+    ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -8,6 +8,8 @@ from envs.profiles import Profile
 from envs.state import Note, State
 from envs.text import same_value
 
+CONFLICTS = 4
+"""Conflicts that the header lists; the outcome of a write names each."""
 ELSEWHERE = 6
 """Calls of this Run in other windows that the header lists, newest last."""
 
@@ -49,7 +51,7 @@ def header(log: Log, state: State, profile: Profile) -> str:
     notes = "\n".join(["notes:", *map(note_line, state.notes)]) if state.notes else "notes: none"
     lines = [notes, *(_window_lines(log, state) if profile.windows else [])]
     if profile.conflict_flags and (found := conflicts(state)):
-        lines.append("conflicts: " + "; ".join(conflict_text(state, pair) for pair in found))
+        lines.append("conflicts: " + "; ".join(conflict_text(state, pair) for pair in found[:CONFLICTS]))
     if profile.index:
         entries = merge_oldest(list(state.index), profile.index_lines)
         lines.append("out: " + ("; ".join(map(str, entries)) or "none"))

@@ -171,14 +171,14 @@ class WindowClose(Changing):
     """Close this window with its outcome and move on; must be the last call of the turn."""
 
     outcome: Filled = Field(description="What the window achieved.")
-    next: Filled = Field(description="Id of the open window to move to.")
+    next: Window = Field(description="Id of the window to move to.")
 
 
 class StageDone(Args):
     """Say that a stage of the task is finished."""
 
     outcome: Filled = Field(description="What the stage achieved.")
-    constraints: Lines = Field((), description="Limits that still hold, one text each.")
+    constraints: Lines = Field((), description="Limits that hold from now on, each as key=value @e3.")
 
 
 class Recall(Args):
@@ -377,6 +377,11 @@ def spell(tool: str, args: Mapping[str, Any], lean: bool = False) -> str:
     block = _dump(name, _json_args(name, args) if names else {k: str(v) for k, v in args.items()})
     # A tag inside a string would end the block.
     return "<tool_call>\n" + TAG.sub(r"\\u003c\1", block) + "\n</tool_call>"
+
+
+def example(tool: str, args: Mapping[str, Any], lean: bool = False) -> str:
+    """A call on one line, without its tags: the form in which a refusal offers a valid alternative."""
+    return " ".join(spell(tool, args, lean).removeprefix("<tool_call>\n").removesuffix("\n</tool_call>").split("\n"))
 
 
 def contract(profile: Profile, tools: tuple[ToolSpec, ...]) -> str:

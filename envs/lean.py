@@ -10,11 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from envs.calls import Done, Host, Rejected, limit_text
-from envs.compact import Call, parse_note
+from envs.compact import READ, Call, parse_note, parse_read
 from envs.log import Log
 from envs.profiles import Profile
-from envs.search import search
-from envs.state import Fold, Stage, State, exchange_of
+from envs.search import search, words
+from envs.state import Boundary, Fold, Stage, State, exchange_of, last_before
+
+COMPRESS_FILL = 0.8
+"""Fill from which the host compresses finished Runs whose stages are folded already."""
 
 
 def stage_done(host: Host, state: State, call: Call) -> Done:
@@ -44,19 +47,22 @@ def stage_done(host: Host, state: State, call: Call) -> Done:
 
 def open_stages(log: Log, state: State, upto: int) -> list[tuple[int, int]]:
     """Stretches of whole exchanges with business calls, between user messages, that no stage or fold holds yet."""
-    begin = max([0, *(s.last for s in state.stages), *(f.last for f in state.window.folds)])
+    boundary = state.window.boundary
+    ends = [*(s.last for s in state.stages), *(f.last for f in state.window.folds), boundary.upto if boundary else 0]
     found: list[tuple[int, int]] = []
-    seq = begin + 1
+    fresh = True  # a user message has come since the last stretch
+    seq = max(ends) + 1
     while seq <= upto:
-        if log.main(seq).role != "assistant":
-            seq += 1
+        if log.main(seq).role == "user":
+            fresh, seq = True, seq + 1
             continue
         first, last = exchange_of(log, seq)
-        if last > first:
-            if found and found[-1][1] == first - 1:
-                found[-1] = (found[-1][0], last)
-            else:
+        if last > first:  # turns between two exchanges (a note) belong to their stage
+            if fresh:
                 found.append((first, last))
+            else:
+                found[-1] = (found[-1][0], last)
+            fresh = False
         seq = last + 1
     return found
 
@@ -84,17 +90,48 @@ def fold_stage(state: State, stage: Stage) -> State:
     return add_fold(replace(state, stages=tuple(s for s in state.stages if s != stage)), made)
 
 
+def due_boundary(log: Log, state: State, profile: Profile, chat: Any, tokens: int) -> Boundary | None:
+    """A compression of the finished Runs, once folds alone no longer hold the view down: their briefs, oldest first to go."""
+    window = state.window
+    upto = last_before(log, state.current, log.run_start(state.run))
+    gone: list[Fold | Stage] = [f for f in window.folds if f.last <= upto]
+    if not gone or tokens < COMPRESS_FILL * profile.view_budget or any(f.first <= upto < f.last for f in window.folds):
+        return None
+    gone += [s for s in state.stages if s.last <= upto]
+    gone.sort(key=lambda g: g.first)
+    parts = [window.boundary.summary] if window.boundary else []
+    parts += dict.fromkeys(g.brief if isinstance(g, Fold) else g.outcome for g in gone)
+    while len(parts) > 1 and chat.count("; ".join(parts)) > profile.text_tokens:
+        parts.pop(0)
+    keep = [*(window.boundary.keep if window.boundary else ()), *(k for f in gone for k in f.keep)]
+    first = log[log.places(window.id)[0]].seq
+    return Boundary(f"c{state.made[1] + 1}", upto, "; ".join(parts), tuple(dict.fromkeys(keep))[-profile.max_keep :], first)
+
+
 def recall(host: Host, state: State, call: Call) -> Done:
-    """Raw evidence for what is asked: the first page of the best hits, with their references."""
-    hits = search(host.log, call.args["what"], host.turn, 2, host.profile.find_tokens, host.chat)
-    texts, room = [], host.profile.page_tokens
+    """Raw evidence for what is asked, with references: of the best hits the page that holds most of the words.
+
+    A reference instead of words (``e3``, ``e3 p2``) reads that page.
+    """
+    what = call.args["what"].strip()
+    if READ.match(f"read {what}"):
+        from envs.tools import read  # read-back proper, which imports this module's calls
+
+        return read(host, state, parse_read(what))
+    hits = search(host.log, what, host.turn, 2, host.profile.find_tokens, host.chat)
+    wanted = set(words(what))
+    texts: list[str] = []
+    shows: list[int] = []
+    room = host.profile.page_tokens
     for seq, _ in hits:
         event = host.log.main(seq)
-        name = {"user": "user", "assistant": "own"}.get(event.role, event.name)
-        page = host.chat.clip(event.text, room)
-        texts.append(f"[e{seq} {name}] {page}")
-        room -= host.chat.count(page)
-        if room < host.profile.find_tokens:
+        pages = host.chat.pages(event.text, host.profile.page_tokens)
+        number = max(range(len(pages)), key=lambda n: (len(wanted & set(words(pages[n]))), -n))
+        size = host.chat.count(pages[number])
+        if texts and size > room:
             break
-    shows = tuple(seq for seq, _ in hits[: len(texts)])
-    return Done(state, "\n".join(texts) or "no hit", "recall", shows)
+        room -= size
+        name = {"user": "user", "assistant": "own"}.get(event.role, event.name)
+        texts.append(f"[e{seq} {name}] p{number + 1}/{len(pages)}\n{pages[number]}")
+        shows.append(seq)
+    return Done(state, "\n".join(texts) or "no hit", "recall", tuple(shows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envs.calls import Host, check_position
+from envs.calls import Host, Rejected, check_position
 from envs.chat import Message
 from envs.compact import Call
 from envs.policies.base import View
@@ -30,7 +30,10 @@ class Pending:
         """Check the range before anybody is asked. Raises Rejected."""
         check_position(host, state, call)
         check_compress(host, state, call)
-        return cls(host, call, tuple(rest), rewrite, leaves)
+        pending = cls(host, call, tuple(rest), rewrite, leaves)
+        if maintenance_view(pending, state).tokens > host.profile.view_budget:
+            raise Rejected("limit_exceeded", "the request for a summary would not fit the view", "an earlier event")
+        return pending
 
 
 def maintenance_view(pending: Pending, state: State) -> View:

@@ -14,10 +14,10 @@ from envs.view import freeze, render
 def fold(host: Host, state: State, call: Call) -> Done:
     """Replace a range of whole exchanges of the current window by a brief and kept references."""
     first, last = _range(host, state, call.args["first"], call.args["last"])
-    shape = f"fold e{call.args['first']}-e{call.args['last']} brief"
+    shape = host.say(state, "fold", first=call.args["first"], last=call.args["last"], text="brief")
     if len(state.window.folds) >= host.profile.max_folds:
         ends = _run_end(host, state)
-        instead = f"compress e{ends} summary" if ends else "to answer: compress works once this turn of the user is done"
+        instead = _compress_to(host, state, ends) if ends else "to answer: compress works once this turn of the user is done"
         raise Rejected("limit_exceeded", f"{host.profile.max_folds} folds stand", instead)
     _rewrites_left(host, state)
     keep = _kept(host, state, call, first, last, _pinned(state, first, last), shape)
@@ -38,7 +38,7 @@ def _range(host: Host, state: State, first: int, last: int) -> tuple[int, int]:
     """A range that may be folded, widened to whole exchanges. Rejects any other."""
     log, window = host.log, state.window
     if first > last:
-        raise Rejected("bad_arguments", "the range runs backwards", f"fold e{last}-e{first} brief")
+        raise Rejected("bad_arguments", "the range runs backwards", host.say(state, "fold", first=last, last=first, text="brief"))
     for seq in (first, last):
         if seq > host.turn:
             span(host, state, f"e{seq}")
@@ -48,7 +48,7 @@ def _range(host: Host, state: State, first: int, last: int) -> tuple[int, int]:
         )
     if last >= host.turn:
         raise Rejected("range_unfinished", f"e{host.turn} is this turn", f"a range that ends before e{host.turn}")
-    _one_window(host, state, first, last, f"fold within {window.id}")
+    _one_window(host, state, first, last, f"a range within {window.id}")
     users = [s for s in range(first, last + 1) if log.main(s).role == "user"]
     if users:
         raise Rejected("range_has_user_message", f"e{users[0]} is a user message", "a range between user messages")
@@ -72,22 +72,28 @@ def compress(host: Host, state: State, call: Call) -> Done:
     keep, covered = check_compress(host, state, call)
     first = log[log.places(window.id)[0]].seq
     boundary = Boundary(f"c{state.made[1] + 1}", upto, call.args["text"], keep, first)
-    _check_text(host, call.args["text"], covered, keep, f"compress e{upto} summary")
-    standing = tuple(f for f in window.folds if f.last > upto)
-    gone = tuple(f for f in window.folds if f.last <= upto)
-    after = state.with_window(
-        replace(window, folds=standing, covered=(*window.covered, *gone), boundaries=(*window.boundaries, boundary))
-    )
-    after = replace(after, made=(state.made[0], state.made[1] + 1))
+    _check_text(host, call.args["text"], covered, keep, _compress_to(host, state, upto))
+    after = add_boundary(state, boundary)
     _gain(host, state, after)
     return Done(after, f"ok {boundary.id} e{first}-e{upto}", "ok", rewrite=True)
+
+
+def add_boundary(state: State, made: Boundary) -> State:
+    """The state with a new boundary in the current window; folds that it covers stand no more."""
+    window = state.window
+    standing = tuple(f for f in window.folds if f.last > made.upto)
+    gone = tuple(f for f in window.folds if f.last <= made.upto)
+    after = state.with_window(
+        replace(window, folds=standing, covered=(*window.covered, *gone), boundaries=(*window.boundaries, made))
+    )
+    return replace(after, made=(state.made[0], state.made[1] + 1), stages=tuple(s for s in state.stages if s.first > made.upto))
 
 
 def check_compress(host: Host, state: State, call: Call) -> tuple[tuple[int, ...], int]:
     """Kept references, and tokens that the compression would replace. Rejects a range that may not be compressed."""
     upto, log, window = call.args["upto"], host.log, state.window
     ends = _run_end(host, state)
-    shape = f"compress e{ends} summary" if ends else "fold e2-e5 brief"
+    shape = _compress_to(host, state, ends) if ends else host.say(state, "fold", first=2, last=5, text="brief")
     if upto > host.turn:
         span(host, state, f"e{upto}")
     if log.main(upto).window != window.id:
@@ -98,18 +104,20 @@ def check_compress(host: Host, state: State, call: Call) -> tuple[tuple[int, ...
         raise Rejected("range_unfinished", f"e{upto} is in the current run", shape)
     fold = fold_at(window, upto)
     if fold and upto < fold.last:
-        raise Rejected("range_overlaps_fold", f"{fold.id} covers e{fold.first}-e{fold.last}", f"compress e{fold.last} summary")
+        raise Rejected(
+            "range_overlaps_fold", f"{fold.id} covers e{fold.first}-e{fold.last}", _compress_to(host, state, fold.last)
+        )
     if log.main(upto).role != "user":
         end = exchange_of(log, upto)[1]
         if end > upto:
-            raise Rejected("range_splits_call", f"the turn of e{upto} has results through e{end}", f"compress e{end} summary")
+            raise Rejected("range_splits_call", f"the turn of e{upto} has results through e{end}", _compress_to(host, state, end))
     _rewrites_left(host, state)
     first = log[log.places(window.id)[0]].seq
     cited = {r for n in (*state.notes, *window.memory) for r in n.refs}
     held = [*(window.boundary.keep if window.boundary else ()), *(k for f in window.folds if f.last <= upto for k in f.keep)]
     kept = [k for k in dict.fromkeys(held) if k not in cited]
     must = list(dict.fromkeys([*_pinned(state, first, upto), *kept[-host.profile.max_keep :]]))
-    keep = _kept(host, state, call, first, upto, must, f"compress e{upto} summary")
+    keep = _kept(host, state, call, first, upto, must, _compress_to(host, state, upto))
     covered = _covered(host, state, window.boundary.upto + 1 if window.boundary else first, upto)
     if window.boundary:
         covered += host.chat.count(window.boundary.summary)
@@ -119,6 +127,10 @@ def check_compress(host: Host, state: State, call: Call) -> tuple[tuple[int, ...
 def _run_end(host: Host, state: State) -> int:
     """The last event of the window that a compression may cover: the one before the current Run; 0 when there is none."""
     return last_before(host.log, state.current, host.log.run_start(state.run))
+
+
+def _compress_to(host: Host, state: State, upto: int) -> str:
+    return host.say(state, "compress", upto=upto, text="summary")
 
 
 def _rewrites_left(host: Host, state: State) -> None:
@@ -147,8 +159,9 @@ def _kept(host: Host, state: State, call: Call, first: int, last: int, must: lis
     if lost and host.profile.compress_by == "agent" and call.tool == "compress":
         return tuple(dict.fromkeys([*must[:most], *keep]))[:most]
     if lost:
-        want = ",".join(f"e{k}" for k in list(dict.fromkeys([*must[:most], *keep]))[:most])
-        raise Rejected("lost_pinned", f"e{lost[0]} must be kept", f"{shape} @{want}")
+        args = {**call.args, "text": "summary" if call.tool == "compress" else "brief"}
+        args["refs"] = tuple(f"e{k}" for k in list(dict.fromkeys([*must[:most], *keep]))[:most])
+        raise Rejected("lost_pinned", f"e{lost[0]} must be kept", host.say(state, call.tool, **args))
     return keep
 
 

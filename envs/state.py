@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from envs.log import Event, Log
 
 MAIN_WINDOW = "w1"
-ALIASES = {"read", "find", "recall"}
-"""Outcomes that show logged text again."""
+ALIASES = {"read", "find", "recall", "list"}
+"""Outcomes that show again what the log or the header holds."""
 
 
 @dataclass(frozen=True, slots=True)

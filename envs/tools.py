@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from envs.calls import Done, Host, Rejected, check_position, resolve, span
+from envs.calls import Done, Host, Rejected, aliases_of, check_position, events_of, resolve, span
 from envs.compact import Call, canonical_call
 from envs.header import conflict_text, conflicts
 from envs.lean import recall, stage_done
@@ -25,12 +25,15 @@ def note(host: Host, state: State, call: Call) -> Done:
     word = "local" if scope == "window" else "note"
     refs = resolve(host, state, call.args["refs"])
     if len(refs) > profile.max_keep:
-        raise Rejected("bad_arguments", f"{len(refs)} sources, at most {profile.max_keep}", f"{word} {key}={value} @e{refs[-1]}")
+        raise Rejected(
+            "bad_arguments",
+            f"{len(refs)} sources, at most {profile.max_keep}",
+            host.say(state, "note", **{**call.args, "refs": (f"e{refs[-1]}",)}),
+        )
     size = host.chat.count(f"{key}={value}")
     if profile.note_tokens is not None and size > profile.note_tokens:
-        raise Rejected(
-            "limit_exceeded", f"{size} tokens, a note has at most {profile.note_tokens}", f"{word} {key}= a shorter value"
-        )
+        instead = f"{word} {key}= a shorter value" if profile.syntax == "compact" else f"a shorter value of {key}"
+        raise Rejected("limit_exceeded", f"{size} tokens, a note has at most {profile.note_tokens}", instead)
     held = state.note(key, scope)
     entry = _sourced(host, state, Note(key, value, refs, status or "current"), held)
     text = "ok" if entry.standing == "current" else f"ok {entry.standing}"
@@ -43,7 +46,10 @@ def note(host: Host, state: State, call: Call) -> Done:
         if scope == "window" and held.value != value:
             text += f" replaces {held.value}"
         return Done(after, text + _conflict(host, after, key), "ok", rewrite=scope == "public")
-    after = state.with_memory(scope, (*_room(host, state, scope, word), entry))
+    left = _room(host, state, scope)
+    after = state.with_memory(scope, (*left, entry))
+    if gone := [n.key for n in state.memory(scope) if n not in left]:
+        text += f" dropped {gone[0]}"
     return Done(after, text + _conflict(host, after, key), "ok")
 
 
@@ -69,7 +75,7 @@ def _sourced(host: Host, state: State, entry: Note, held: Note | None) -> Note:
     return replace(entry, standing=standing, user_value=authority)
 
 
-def _room(host: Host, state: State, scope: str, word: str) -> tuple[Note, ...]:
+def _room(host: Host, state: State, scope: str) -> tuple[Note, ...]:
     """The entries of a scope with room for one more: an ``old`` one goes when memory is full. Rejects when none may."""
     notes = state.memory(scope)
     most = host.profile.max_window_notes if scope == "window" else host.profile.max_notes
@@ -78,10 +84,9 @@ def _room(host: Host, state: State, scope: str, word: str) -> tuple[Note, ...]:
     old = next((n for n in notes if n.status == "old"), None)
     if old is None:
         could = ", ".join(n.key for n in notes[:3])
-        source = ",".join(f"e{r}" for r in notes[0].refs) or "e1"
-        raise Rejected(
-            "memory_full", f"{len(notes)} notes; {could} could go", f"{word} {notes[0].key}={notes[0].value} @{source} old"
-        )
+        args = {"scope": scope, "key": notes[0].key, "value": notes[0].value, "status": "old"}
+        refs = tuple(f"e{r}" for r in notes[0].refs) or ("e1",)
+        raise Rejected("memory_full", f"{len(notes)} notes; {could} could go", host.say(state, "note", refs=refs, **args))
     return tuple(n for n in notes if n is not old)
 
 
@@ -104,11 +109,15 @@ def read(host: Host, state: State, call: Call) -> Done:
     if last is not None:
         end = span(host, state, f"e{last}")[1]
         if end < first:
-            raise Rejected("bad_arguments", "the range runs backwards", f"read e{end}-e{first}")
-    events = list(range(first, end + 1))
+            raise Rejected("bad_arguments", "the range runs backwards", host.say(state, "read", ref=f"e{end}", last=first))
+        events = list(range(first, end + 1))
+    else:
+        events = list(events_of(host, state, ref))
+        if len(events) == 1 and ref[0] == "e":
+            events = list(dict.fromkeys(aliases_of(host, first))) or events
     if len(events) == 1:
-        title, text = f"e{first} {_name(host, first)}", host.log.main(first).text
-        spans = [(0, len(text), first)]
+        title, text = f"e{events[0]} {_name(host, events[0])}", host.log.main(events[0]).text
+        spans = [(0, len(text), events[0])]
     else:
         title, text, spans = f"e{first}-e{end}", "", []
         for seq in events:
@@ -119,9 +128,8 @@ def read(host: Host, state: State, call: Call) -> Done:
     pages = host.chat.pages(text, host.profile.page_tokens)
     if page > len(pages):
         what = ref if last is None else f"{ref}-e{end}"
-        raise Rejected(
-            "bad_arguments", f"{what} has {len(pages)} page{'s' if len(pages) > 1 else ''}", f"read {what} p{len(pages)}"
-        )
+        instead = host.say(state, "read", ref=ref, last=last and end, page=len(pages))
+        raise Rejected("bad_arguments", f"{what} has {len(pages)} page{'s' if len(pages) > 1 else ''}", instead)
     begin = sum(map(len, pages[: page - 1]))
     stop = begin + len(pages[page - 1])
     shows = tuple(seq for a, b, seq in spans if a < stop and begin < b)

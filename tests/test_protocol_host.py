@@ -161,6 +161,38 @@ def test_no_request_exceeds_the_view_budget_not_even_the_one_for_a_summary(chat)
     assert [i.kind for i in game.episode.inferences].count("maintenance") == 1
 
 
+def test_a_summary_cut_by_the_token_cap_is_refused(chat):
+    game = agent(chat)
+    game.say("compress e4")
+    game.say(f"{BRIEF}, total 4100, code AP-7741 in e3 and", cut=True)
+    assert game.episode.inferences[-2].outcomes[0].code == "empty_text"
+
+
+def test_after_a_move_the_subagent_is_not_asked(chat):
+    game = Game(shop(), chat, replace(roomy("unified@4-compact"), compress_by="agent"))
+    game.say("quote item=desks qty=2")
+    game.say("total=1")
+    assert game.codes('w1 window_open title="b"', "w1 compress e4") == ["ok", "after_move"]
+    assert not game.view.messages[0].content.startswith("Summarise")
+
+
+def test_the_host_keeps_what_must_be_kept_when_a_subagent_writes(chat):
+    game = agent(chat)
+    game.say("note code=AP-7741 @e3 open")
+    game.say("compress e4")
+    game.say(f"{BRIEF}, total 4100, the code stands in the offer itself")
+    assert game.body.startswith("[c1 e1-e4]")
+    assert game.episode.state.window.boundary.keep == (3,)
+
+
+def test_a_request_for_a_summary_that_would_not_fit_is_refused(chat):
+    game = Game(shop(), chat, replace(roomy("core@1"), compress_by="agent"))
+    game.say("quote item=desks qty=2")
+    game.say("total=1")
+    game.episode.rules = replace(game.episode.rules, view_budget=100)
+    assert game.refused("compress e4").code == "limit_exceeded"
+
+
 # ---- limits and Runs ---------------------------------------------------------------------------------------------------------------
 
 
@@ -259,6 +291,40 @@ def test_a_finished_stage_is_folded_where_size_and_fill_ask_for_it(chat):
     assert len(low.episode.state.stages) == 1
 
 
+def test_finished_runs_are_compressed_by_the_host_once_folds_no_longer_hold_the_view_down(chat):
+    """A policy that only says when a stage is done never overflows, and every raw text stays within recall."""
+    session = make_session(
+        [f"Quote i{n}. {filler(5, n)} Answer: a=?" for n in range(30)],
+        {f"quote item=i{n} qty=1": f"Offer {n}: total {4100 + n}, code AP-{7000 + n}. {filler(24, n)}" for n in range(30)},
+    )
+    game = Game(session, chat, roomy("lean@1", admission=600))
+    for n in range(30):
+        game.say(f"quote item=i{n} qty=1")
+        if game.episode.state.admitted:
+            assert game.codes(f"stage_done offer {n} came to {4100 + n}") == ["ok"]
+        if n == 25:
+            assert "AP-7002" in game.say("recall offer 2 code AP-7002")[0].text
+        game.say(f"a={4100 + n}")
+    assert game.episode.reason == "answered"
+    assert all(i.tokens_in <= game.profile.view_budget for i in game.episode.inferences)
+    assert len(game.episode.state.window.boundaries) > 2
+    names = [e.name for e in game.episode.log if e.sub]
+    assert "clear" not in names
+    assert names.count("host_fold") == len(game.episode.state.window.boundaries) + game.episode.state.made[0]
+
+
+def test_three_short_turns_cost_what_plain_history_costs(chat):
+    """The post-mortem's design aim: no admission, no overhead."""
+    totals = []
+    for profile in ("lean@1", "plain@1"):
+        game = Game(shop(3, 4), chat, roomy(profile))
+        for item, n in (("desks", 2), ("chairs", 3), ("lamps", 4)):
+            game.say(f"quote item={item} qty={n}")
+            game.say("total=1")
+        totals.append(game.episode.trajectory("by hand").tokens)
+    assert totals[0] == totals[1]
+
+
 def test_a_stage_without_anything_in_it_is_refused(chat):
     game = lean(chat)
     assert game.refused("stage_done nothing yet").code == "no_gain"
@@ -270,9 +336,48 @@ def test_recall_gives_raw_evidence_with_references(chat):
     game.say("quote item=desks qty=2")
     game.say("stage_done Norra offers two desks")
     outcome = game.say("recall approval code")[0]
-    assert outcome.text.startswith("[e3 quote] Norra Office offers 2 desks. The total is 4100. The approval code is AP-7741.")
+    assert outcome.text.startswith(
+        "[e3 quote] p1/1\nNorra Office offers 2 desks. The total is 4100. The approval code is AP-7741."
+    )
     assert (outcome.code, outcome.shows) == ("shown", [3])
     assert game.say("recall zzz")[0].text == "no hit"
+
+
+def test_recall_shows_the_page_that_holds_the_words_and_reads_by_reference(chat):
+    """Read-back is paged and always possible, also without a read tool."""
+    session = make_session(["Get a. Answer: a=?"], {"quote item=a qty=1": f"{filler(60)} The approval code is AP-9."})
+    game = Game(session, chat, replace(roomy("lean@1"), admission=0, view_budget=4000, page_tokens=100))
+    game.say("quote item=a qty=1")
+    outcome = game.say("recall approval code AP-9")[0]
+    assert "AP-9." in outcome.text
+    assert game.say("recall e3 p2")[0].text.startswith("[e3 quote] p2/")
+    assert game.refused("recall e99").code == "unknown_ref"
+
+
+def test_a_note_between_two_calls_does_not_split_the_stage(chat):
+    game = lean(chat)
+    game.say("quote item=desks qty=2")
+    game.say("note cap=9000 @e1")
+    game.say("quote item=lamps qty=4")
+    game.say("stage_done Norra offers desks and lamps")
+    assert [(f.first, f.last) for f in game.episode.state.window.folds] == [(2, 6)]
+
+
+def test_a_stage_that_a_compression_covers_is_not_folded_again(chat):
+    game = lean(chat, stage_fill=0.9, stage_tokens=100_000, view_budget=1536)
+    for item, n in (("desks", 2), ("chairs", 3)):
+        game.say(f"quote item={item} qty={n}")
+        game.say(f"stage_done {item} came to an offer")
+        game.say("total=1")
+    from envs.lean import due_boundary
+    from envs.rewrites import add_boundary
+    from envs.state import Fold
+
+    state = game.episode.state
+    folded = state.with_window(replace(state.window, folds=(Fold("f1", 2, 3, "desks came to an offer", (3,)),)))
+    made = due_boundary(game.episode.log, folded, game.episode.rules, chat, 10**6)
+    assert made.summary == "desks came to an offer; chairs came to an offer", "stages without a fold are in it too"
+    assert add_boundary(folded, made).stages == ()
 
 
 # ---- conduct: metrics of behaviour named by the cases --------------------------------------------------------------------------------
@@ -285,6 +390,31 @@ def test_repeated_calls_are_counted(chat):
         game.say("quote item=desks qty=2")
     game.say("total=1")
     assert score(game.episode.trajectory("by hand")).repeated_calls == 2
+
+
+def test_what_recovery_reads_is_held_against_the_evidence(chat):
+    """Tokens added by recovery <= size of the evidence events (case J1), as a ratio: a whole read is 1 and its heading, twice is 2."""
+    from envs.tasks.base import Fact, Slot
+
+    slot = Slot(name="total", accept=("4100",), key="total")
+    base = shop(1)
+    facts = (Fact(key="total", value="4100", where="call:quote item=desks qty=2"),)
+    turn = base.turns[0].model_copy(update={"slots": (slot,)})
+    session = base.model_copy(update={"turns": (turn,), "facts": facts})
+    for reads, low, high in ((0, None, None), (1, 1.0, 1.05), (2, 2.0, 2.1)):
+        game = Game(session, chat, roomy())
+        game.say("quote item=desks qty=2")
+        for _ in range(reads):
+            game.say("read e3")
+        game.say("total=4100")
+        ratio = score(game.episode.trajectory("by hand")).recovery_ratio
+        assert ratio is None if low is None else low <= ratio <= high
+
+
+def test_a_search_hit_is_no_evidence_for_the_gate(chat):
+    game = folded(chat)
+    game.say("find cap")
+    assert game.refused("order item=a cap=9000").code == "evidence_required"
 
 
 def test_a_fold_of_an_unchanged_span_does_nothing(chat):

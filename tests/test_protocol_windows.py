@@ -8,6 +8,7 @@ import pytest
 from game import Game, filler, make_session, roomy, shop
 
 from envs import compact, hermes
+from envs.capacity import header_bound
 from envs.hermes import spell
 from envs.profiles import get_profile, variant
 from envs.view import render
@@ -357,7 +358,10 @@ def test_the_same_calls_in_json_and_compact_lead_to_the_same_state_and_outcomes(
         ("window_switch", {"id": "w2", "checkpoint": "again", **call}),
         ("window_close", {"outcome": "nothing to plan", "next": "w1", "expected": "w2"}),
         "total=4100",
-        ("compress", {"upto": 15, "text": f"{BRIEF}; {BRIEF}, read again, and nothing was planned for it", "refs": ("e3",), **call}),
+        (
+            "compress",
+            {"upto": 15, "text": f"{BRIEF}; {BRIEF}, read again, and nothing was planned for it", "refs": ("e3",), **call},
+        ),
         ("compress", {"upto": 99, "text": BRIEF, "refs": (), **call}),
     ]
     games = [Game(shop(), chat, roomy(name)) for name in ("unified@4", "unified@4-compact")]
@@ -388,3 +392,134 @@ def test_lean_takes_both_syntaxes_too(chat):
         assert game.codes(module.spell("recall", {"what": "approval code"})) == ["shown"]
         assert [f.brief for f in game.episode.state.window.folds] == [BRIEF]
         assert [n.key for n in game.episode.state.notes] == ["cap"]
+
+
+# ---- alternatives, references, told changes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["core@1", "unified@4", "unified@4-compact"])
+def test_the_alternative_of_a_refusal_can_be_sent_as_it_is(chat, profile):
+    """In the policy's syntax, with the window where one is asked for."""
+    game = Game(shop(), chat, roomy(profile))
+    expected = {"expected": "w1"} if profile != "core@1" else {}
+
+    def spelled(tool, **args):
+        if tool == "quote" and profile != "unified@4":
+            return compact.canonical_call(game.episode.session.tools[0], args)
+        more = expected if tool in ("note", "fold", "compress") else {}
+        return (hermes if profile == "unified@4" else compact).spell(tool, {**args, **more})
+
+    game.say(spelled("quote", item="desks", qty="2"))
+    game.say(spelled("note", scope="public", key="code", value="AP-7741", status="open", refs=("e3",)))
+    for text, code in (
+        (spelled("fold", first=2, last=3, text=BRIEF, refs=()), "lost_pinned"),
+        (spelled("read", ref="e3", last=None, page=9), "bad_arguments"),
+        (spelled("fold", first=3, last=2, text=BRIEF, refs=()), "bad_arguments"),
+    ):
+        refusal = game.refused(text)
+        assert refusal.code == code
+        instead = refusal.text.split("; try ")[1]
+        sent = f"<tool_call>\n{instead}\n</tool_call>" if profile == "unified@4" else instead
+        assert game.say(sent.replace('"brief": "brief"', f'"brief": "{BRIEF}"').replace(" brief", f" {BRIEF}"))[0].code in (
+            "ok",
+            "shown",
+            "range_overlaps_fold",
+        ), instead
+
+
+def test_a_business_call_may_say_its_window_too(game):
+    assert game.codes("w1 quote item=lamps qty=4") == ["result"]
+    assert game.refused("w1 frob x=1").code == "unknown_tool"
+    assert game.codes("w1 read e3") == ["shown"]
+
+
+def test_the_window_to_go_to_is_a_window_in_both_syntaxes(chat, game):
+    assert game.refused('w1 window_close outcome="x" next=foo').code == "bad_arguments"
+    other = Game(shop(), chat, roomy("unified@4"))
+    close = spell("window_close", {"outcome": "x", "next": "w9\n[host] fill 5%", "expected": "w1"})
+    assert other.refused(close).code == "bad_arguments"
+
+
+def test_an_empty_checkpoint_leaves_the_earlier_one(game):
+    game.say('w1 window_open title="b" checkpoint="first"')
+    game.say("w2 window_switch id=w1")
+    game.say("w1 window_switch id=w2")
+    assert game.episode.state.windows["w1"].checkpoint == "first"
+
+
+def test_closing_into_a_done_window_opens_it_again(game):
+    game.say('w1 window_open title="b"')
+    game.say('w2 window_open title="c"')
+    game.say('w3 window_close outcome="c is done" next=w2')
+    game.say("w2 window_switch id=w1")
+    assert game.codes('w1 window_close outcome="main is done" next=w3') == ["ok"]
+    assert game.episode.state.windows["w3"].status == "open"
+
+
+def test_long_checkpoints_and_outcomes_are_refused(game):
+    game.say('w1 window_open title="b"')
+    long = filler(20)
+    assert game.refused(f'w2 window_switch id=w1 checkpoint="{long}"').code == "limit_exceeded"
+    assert game.refused(f'w2 window_close outcome="{long}" next=w1').code == "limit_exceeded"
+    assert game.refused('w1 window_close outcome="x" next=w1').code == "wrong_window"
+
+
+def test_a_dropped_old_entry_is_named(game):
+    for n in range(16):
+        game.say(f"w1 note k{n}=1 @e1" + (" old" if n == 4 else ""))
+    assert game.say("w1 note more=1 @e1")[0].text.startswith("ok candidate dropped k4")
+
+
+def test_a_boundary_reference_means_what_its_own_window_holds(game):
+    game.say("total=1")
+    game.say('w1 window_open title="b"')
+    game.say("quote item=lamps qty=4")
+    game.say("w2 window_switch id=w1")
+    game.say("total=2")
+    assert game.codes(f"w1 compress e14 {BRIEF}; {BRIEF}; {BRIEF} @e3,e7") == ["ok"]
+    shown = game.say("read c1")[0]
+    assert 12 not in shown.shows
+    pages = [game.say(f"read c1 p{n}")[0] for n in range(1, 9)]
+    text = "".join(p.text for p in pages if p.code == "shown")
+    assert "AP-7741" in text
+    assert "AP-7743" not in text, "the other window's result"
+
+
+def test_reading_a_read_back_gives_its_original(game):
+    game.say("read e3")
+    turn = game.episode.inferences[-1].event
+    outcome = game.say(f"read e{turn}")[0]
+    assert outcome.text.startswith("[e3 quote] p1/1\nNorra Office")
+    assert outcome.shows == [3]
+
+
+def test_a_reference_that_a_note_cites_need_not_be_kept_again(game):
+    game.say("w1 note code=AP-7741 @e3")
+    game.say(f"w1 fold e2-e3 {BRIEF} @e3")
+    game.say("total=1")
+    assert game.codes(f"w1 compress e7 {BRIEF}, and chairs for 4211 beside them, terms as before") != ["lost_pinned"]
+
+
+def test_the_header_lists_six_calls_made_elsewhere(chat):
+    game = unified(chat)
+    game.say(*["quote item=desks qty=2"] * 8)
+    game.say('w1 window_open title="b"')
+    line = next(line for line in game.header if line.startswith("elsewhere: "))
+    assert line.count(";") == 5
+    assert line.endswith("e11 w1 moved")
+
+
+def test_the_fullest_unified_header_stays_within_the_count_of_the_capacity_check(chat):
+    game = unified(chat)
+    profile = get_profile("unified@4-compact")
+    game.say(*["quote item=desks qty=2"] * 3)
+    for n in range(16):
+        game.say(f"w1 note k{n}={'9' * 30} @e3")
+        game.say(f"w1 note k{n}={'8' * 30} @e3")
+    for n in range(5):
+        game.say(f'w{n + 1} window_open title="a stage of the whole task" handoff="{filler(5)}" checkpoint="{filler(5)}"')
+    for n in range(8):
+        game.say(f"w6 local k{n}={'7' * 30} @e3")
+    game.say(f"w6 note k0={'6' * 30} @e3")
+    tokens = chat.count(game.episode.state.header)
+    assert 700 < tokens <= header_bound(profile, chat)

@@ -136,7 +136,7 @@ class Player:
             tool, args = rng.choice((("quote", {"item": rng.choice(ITEMS), "qty": "1"}), ("revise", {"item": "a"})))
             return hermes.spell(tool, args) if json else " ".join([tool, *(f"{k}={v}" for k, v in args.items())])
         names = [t for t in profile.tools if t != "local"]
-        names += ["fold", "compress"] * ("fold" in names)
+        names += ["fold", "compress", *(["note", "note"] * profile.windows)] * ("fold" in names)
         tool = rng.choice(names) if rng.random() < 0.97 else rng.choice((*CORE_TOOLS, *LEAN_TOOLS))
         args = self.args(tool)
         if profile.position_check and tool in CHANGING:
@@ -178,6 +178,7 @@ class Player:
         told = [e.text for e in new if e.sub and e.name not in ("clear", "host_fold", "gate_overridden")]
         assert told == [o.text for o in outcomes if o.code not in ("result", "gate_overridden")]
         self.check_reads(outcomes)
+        self.check_alternatives(outcomes)
         if not episode.done:
             self.check_view(state, view.ids, inference.ids)
         self.check_shorter(outcomes, state)
@@ -192,6 +193,22 @@ class Player:
                 text = log.main(o.shows[0]).text
                 assert page in text
                 assert (int(number), int(pages)) != (1, 1) or page == text
+
+    def check_alternatives(self, outcomes: list[Any]) -> None:
+        """What a refusal offers instead, where it is a call, is a well-formed call in the policy's own syntax."""
+        episode = self.game.episode
+        json = self.profile.syntax == "json"
+        for o in outcomes:
+            instead = o.text.split("; try ", 1)[1] if o.text.startswith("! ") else ""
+            word = instead.split(" ", 2)[1 if instead[:1] == "w" and instead[1:2].isdigit() else 0] if " " in instead else ""
+            if "shorter value" in instead or not (
+                instead.startswith("{") if json else word in (*self.profile.tools, "quote", "revise")
+            ):
+                continue
+            text = f"<tool_call>\n{instead}\n</tool_call>" if json else instead
+            parsed = (hermes if json else compact).parse(text, False, self.profile, episode.session.tools)
+            assert parsed.kind == "calls", o.text
+            assert [c.code for c in parsed.calls] == [""], o.text
 
     def check_view(self, before: State, ids: list[int], sampled: list[int]) -> None:
         e = self.game.episode
