@@ -11,6 +11,9 @@ from envs.chat import get_chat
 from envs.config import UserError
 from envs.contracts import contract_table
 from envs.cost import cost_markdown, cost_table
+from envs.hashes import protocol_hash
+from envs.manager_bench import bench, bench_markdown, model_summariser
+from envs.profiles import PROFILES
 from envs.runs import cli_errors, read_jsonl, write_text_atomic
 from envs.seeds import seed_table
 from envs.show import show_trajectory
@@ -90,7 +93,35 @@ def contracts() -> None:
     Example: python -m envs contracts
     """
     with cli_errors():
-        typer.echo(contract_table(get_chat()))
+        chat = get_chat()
+        typer.echo(contract_table(chat))
+        typer.echo("\nprotocol hashes (flags, limits, sources, chat template, SmolLM2's tokenizer):")
+        for profile in PROFILES.values():
+            typer.echo(f"  {profile.name}: {protocol_hash(profile, chat)}")
+
+
+@app.command()
+def managers(
+    sessions: Annotated[int, typer.Option(min=1, help="sessions of the bench")] = 500,
+    budget: Annotated[int, typer.Option(min=128, help="largest view in tokens")] = 768,
+    summarise: Annotated[
+        int, typer.Option(min=0, help="sessions of llm_summary, which asks a model (slow); 0 leaves it out")
+    ] = 0,
+    model: Annotated[str, typer.Option(help="the model that llm_summary asks")] = "smollm2",
+    write: Annotated[Path | None, typer.Option(help="write the table to this Markdown file")] = None,
+) -> None:
+    """What every host-only manager costs and keeps, on one bench of sessions.
+
+    Example: python -m envs managers --sessions 500 --summarise 24 --write docs/managers.md
+    """
+    with cli_errors():
+        chat = get_chat(model)
+        asked = model_summariser(model, chat) if summarise else None
+        command = f"python -m envs managers --sessions {sessions} --budget {budget} --summarise {summarise}"
+        text = bench_markdown(bench(sessions, budget, chat, asked, summarise), budget, command)
+        typer.echo(text)
+        if write:
+            write_text_atomic(write, text)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from envs.capacity import check_capacity
 from envs.chat import ChatML, Message
 from envs.compact import Call
 from envs.gate import check_evidence
-from envs.lean import due_stage, fold_stage
+from envs.lean import due_boundary, due_stage, fold_stage
 from envs.ledger import Ledger
 from envs.log import Log
 from envs.maintenance import Pending, maintenance_view
@@ -23,6 +23,7 @@ from envs.omissions import inject
 from envs.policies.base import Policy, Sampled, View
 from envs.profiles import Profile
 from envs.respell import respell
+from envs.rewrites import add_boundary
 from envs.state import Delta, State, after_rewrite
 from envs.tasks.base import Probe, Session
 from envs.tools import Host, Rejected, apply, business
@@ -70,6 +71,7 @@ class Episode:
         self._view: View | None = None
         self._held: list[Message] = []
         self._pending: Pending | None = None
+        self._managing = False  # the view is a question of the manager to the model
         self.state = freeze(self.log, self.state, self.rules)
         self._next_user()
 
@@ -120,6 +122,12 @@ class Episode:
         if self._pending:
             self._summarised(view, sampled)
             return
+        if self._managing:
+            self._managing = False
+            self.manager.receive(sampled.text)  # type: ignore[union-attr]
+            self._store(view, sampled, self.log.last, "maintenance", [])
+            self._prepare()
+            return
         event = self.log.append(
             "assistant", sampled.text, window=self.state.current, run=self.state.run, ids=tuple(sampled.ids)
         )  # fmt: skip
@@ -151,7 +159,7 @@ class Episode:
         host = Host(self.log, self.rules, self.chat, self.session, turn)
         while calls:
             call = calls.pop(0)
-            if self._asks_agent(call):
+            if self._asks_agent(call) and self.state.current == place[0]:
                 # The sub-agent is asked before the later calls of the turn: they run on the state it brings about.
                 try:
                     self._pending = Pending.of(host, self.state, call, calls, rewrite, leaves)
@@ -213,7 +221,7 @@ class Episode:
         self._pending = None
         turn = pending.host.turn
         place = (self.log.main(turn).window, self.log.main(turn).run)
-        text = " ".join(sampled.text.split())
+        text = "" if sampled.cut else " ".join(sampled.text.split())  # half a summary is none
         self.log.append_outcome(turn, text, window=place[0], run=place[1], name="maintenance")
         call = replace(pending.call, args={**pending.call.args, "text": text})
         outcomes: list[StoredOutcome] = []
@@ -278,12 +286,20 @@ class Episode:
         if self._pending:
             self._view = maintenance_view(self._pending, self.state)
             return None
+        if not self._replaying and self.manager:
+            asked = self.manager.request(self.log, profile.view_budget, self.chat, self.system)
+            if asked:
+                self._managing, self._view = True, View(asked, self.chat.render(asked))
+                return None
         view = self._render()
         if not self.state.admitted and view.tokens > profile.admission:
             self._admit()
             view = self._render()
         while self.rules.lean and (stage := due_stage(self.log, self.state, self.rules, self.chat, view.tokens)):
             self._host_fold(fold_stage(self.state, stage), f"[host] folded e{stage.first}-e{stage.last}")
+            view = self._render()
+        if self.rules.lean and (made := due_boundary(self.log, self.state, self.rules, self.chat, view.tokens)):
+            self._host_fold(add_boundary(self.state, made), f"[host] compressed e{made.first}-e{made.upto}")
             view = self._render()
         while view.tokens > profile.view_budget and self._clear_oldest(view):
             view = self._render()
@@ -314,7 +330,7 @@ class Episode:
     def _render(self) -> View:
         if self.manager is None:
             return self._renderer.render(self.log, self.state)
-        messages = self.manager(self.log, self.profile.view_budget, self.chat, self.system)
+        messages = self.manager.view(self.log, self.profile.view_budget, self.chat, self.system)
         return View(messages, self.chat.render(messages))
 
     def _tell_fill(self, view: View, mark: int) -> View:
@@ -382,7 +398,7 @@ class Episode:
             id=(probe.id if probe else self.session.id), session=self.session, probe=probe.id if probe else None,
             variant=probe.variant if probe else None, signal=probe.signal if probe else None,
             base=probe.base if probe else None, family=self.session.family, profile=self.profile.name, prompt=self.prompt,
-            manager=self.manager.__name__ if self.manager else None, policy=policy, kind=kind, wrong_note=bool(probe and probe.wrong_note), start=self.start,
+            manager=self.manager.name if self.manager else None, policy=policy, kind=kind, wrong_note=bool(probe and probe.wrong_note), start=self.start,
             prefix_events=self.prefix_events, events=[e.as_dict() for e in self.log], inferences=self.inferences,
             replies=self.replies, stated=self.ledger.in_force(), reason=self.reason or "unfinished",
             notes={n.key: n.value for n in self.state.notes}, memory=self._memory(), truth=self.ledger.truth(),

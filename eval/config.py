@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict
+from envs.managers import MANAGERS
 from envs.tasks import HELD_OUT_FAMILIES
 
 HELD_OUT = frozenset(HELD_OUT_FAMILIES) | {
@@ -25,8 +26,8 @@ class Arm(Strict):
     """Model name or folder; for ``hf`` only."""
     profile: Literal["core@1", "plain@1"] = "core@1"
     prompt: Literal["neutral", "guided"] = "neutral"
-    manager: Literal["truncate", "pinned"] | None = None
-    """Host-only manager of the view; for ``plain@1`` only."""
+    manager: str | None = None
+    """Host-only manager of the view, by name (``envs.managers``); for ``plain@1`` only."""
     view_budget: int | None = Field(default=None, ge=128)
     """View budget in tokens instead of the profile's own, for a managed ``plain@1`` arm (plain cut to another budget)."""
 
@@ -36,6 +37,8 @@ class Arm(Strict):
             raise ValueError("policy 'hf' needs a model: add model: smollm2, or a model folder")
         if self.model and self.policy != "hf":
             raise ValueError(f"policy {self.policy!r} takes no model: drop model, or use policy: hf")
+        if self.manager and self.manager not in MANAGERS:
+            raise ValueError(f"unknown manager {self.manager!r}: choose one of {', '.join(MANAGERS)}")
         if self.manager and self.profile != "plain@1":
             raise ValueError(f"manager {self.manager!r} needs profile: plain@1 ({self.profile} lets the policy manage its view)")
         if self.view_budget and not self.manager:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 import envs
 from envs.chat import get_chat
 from envs.config import UserError, dump_config
+from envs.hashes import SOURCES
 from envs.profiles import get_profile, prompt_hash
 from envs.runs import hash_obj, provenance, read_json, read_jsonl, write_json_atomic, write_text_atomic
 from envs.tasks.base import Probe, Session
@@ -26,8 +27,8 @@ from eval.config import Arm, EvalConfig, check_split
 
 ENVS = Path(envs.__file__).parent
 EVAL = Path(__file__).parent
-PLAY_SOURCES = ("view", "state", "tools", "search", "compact", "chat", "episode", "omissions", "segments", "log", "profiles")
-SCORE_SOURCES = ("scoring", "trajectory", "ledger")
+PLAY_SOURCES = SOURCES
+SCORE_SOURCES = ("scoring", "conduct", "text", "trajectory", "ledger")
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".gguf")
 OWN_FILES = ("arms", "scores.jsonl", "details.json", "results.json", "report.html", "report.md", "eval.yaml", "lock.json")
 TEXTS = ("hypotheses", "primary_metric", "selection", "exclusion", "stopping", "diagnostic")
@@ -121,6 +122,7 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
             f"prompt.{p}.{n}": prompt_hash(n, get_profile(p).managed, get_profile(p).syntax)
             for p, n in _used(config, lambda arm: (arm.profile, arm.prompt))
         },
+        "prompt.maintenance": prompt_hash("maintenance"),
         **{f"source.play.envs/{name}.py": _file_hash(path) for name in PLAY_SOURCES if (path := ENVS / f"{name}.py").is_file()},
         **{f"source.score.envs/{name}.py": _file_hash(path) for name in SCORE_SOURCES if (path := ENVS / f"{name}.py").is_file()},
         "source.score.envs/tasks/base.py": _file_hash(ENVS / "tasks" / "base.py"),

@@ -1,8 +1,9 @@
-"""Host-only managers: always within the budget, a valid chat, the question always there."""
+"""Host-only managers: always within the budget, a valid chat, the question always there; what each must win and must lose."""
 
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,12 +11,18 @@ from game import Game, filler, make_session, roomy
 
 from envs.chat import Message
 from envs.episode import Episode, play
-from envs.managers import MANAGERS, get_manager
-from envs.managers.truncate import plain_messages
+from envs.log import Log
+from envs.managers import MANAGERS, Layered, get_manager, layered
+from envs.managers.base import messages_of, records_of
+from envs.policies.base import Sampled
 from envs.policies.expert import Expert
 from envs.profiles import get_profile
 from envs.scoring import score
+from envs.segments import record
 from envs.tasks import FAMILIES
+from envs.trajectory import view_hash
+
+PURE = [n for n in sorted(MANAGERS) if n not in ("layered", "llm_summary")]
 
 
 @pytest.fixture(scope="module")
@@ -46,57 +53,500 @@ def logs(chat):
 def test_the_budget_is_kept_wherever_the_last_message_fits_it(chat, logs, name, budget):
     manager, fitted = get_manager(name), 0
     for log, system in logs:
-        messages = manager(log, budget, chat, system)
-        history = [m for _, m in plain_messages(log)]
+        messages = manager.view(log, budget, chat, system)
+        history = messages_of(system, records_of(log))[1:]
         least = len(chat.render([Message("system", system), history[-1]]))
         size = len(chat.render(messages))
         assert size <= max(budget, least), f"{name} takes {size} of {budget}"
         assert messages[0].role == "system"
         assert messages[0].content.startswith(system)
         assert messages[1].role == "user", "never starts with the policy's own turn"
-        assert messages[-1] == history[-1], "the newest message stays"
         roles = [m.role for m in messages[1:]]
         assert all(a != b for a, b in itertools.pairwise(roles))
-        assert messages[1:] == history[len(history) - len(messages) + 1 :], "what is kept is the tail, unchanged"
         fitted += least <= budget
-        if len(chat.render([Message("system", system), *history])) <= budget:
-            assert messages == [Message("system", system), *history], "nothing is cut that fits"
+        if name != "layered":
+            assert messages[-1] == history[-1] or name == "clear_tool_results", "the newest message stays"
+            if len(chat.render([Message("system", system), *history])) <= budget:
+                assert messages == [Message("system", system), *history], "nothing is cut that fits"
     assert fitted
 
 
-def test_pinned_keeps_the_fields_that_truncate_loses(chat, logs):
-    log, system = logs[-1]
-    text = {n: "\n".join(m.content for m in get_manager(n)(log, 900, chat, system)) for n in MANAGERS}
-    first = {"AP-7741", "4100"}
-    assert not any(v in text["truncate"] for v in first)
-    assert all(v in text["pinned"] for v in first)
-
-
-def test_managers_are_pure(chat, logs):
-    for name in MANAGERS:
-        for log, system in logs[::5]:
-            before = list(log)
-            assert get_manager(name)(log, 500, chat, system) == get_manager(name)(log, 500, chat, system)
-            assert log == before
+@pytest.mark.parametrize("name", PURE)
+def test_managers_without_a_memory_are_pure(chat, logs, name):
+    for log, system in logs[::5]:
+        before = list(log)
+        assert get_manager(name).view(log, 500, chat, system) == get_manager(name).view(log, 500, chat, system)
+        assert log == before
 
 
 def test_an_unknown_manager_names_the_choices():
-    with pytest.raises(ValueError, match="truncate, pinned"):
+    with pytest.raises(ValueError, match="truncate, recent, summary"):
         get_manager("magic")
 
 
-def test_whole_sessions_end_under_every_manager_and_pinned_shows_more_of_what_is_asked(chat):
-    """What stands in the view, not what the scripted expert makes of it: it cannot read the pinned block."""
-    plain, shown = replace(get_profile("plain@1"), view_budget=900), {}
+def test_the_question_stays_beside_the_newest_exchange_of_a_long_tool_loop(chat):
+    session = make_session(
+        ["Find the code. Answer: a=?"], {f"quote item=i{n} qty=1": f"Item {n}. {filler(8)}" for n in range(12)}
+    )
+    for name in PURE:
+        game = Game(session, chat, replace(roomy("plain@1"), view_budget=400), manager=get_manager(name))
+        for n in range(12):
+            game.say(f"quote item=i{n} qty=1")
+        assert "Find the code." in game.body, name
+        assert "Item 11." in game.body
+
+
+# ---- on a plain list of messages ---------------------------------------------------------------------------------------------------
+
+
+def conversation(*turns: str, system: str = "You are an assistant.", question: str = "What was it?") -> list[dict[str, str]]:
+    """Turns ``user: …``, ``tool: …`` or ``assistant: …``, then the question."""
+    messages = [{"role": "system", "content": system}]
+    for turn in turns:
+        role, text = turn.split(": ", 1)
+        messages.append({"role": role, "content": text})
+    return [*messages, {"role": "user", "content": question}]
+
+
+def shown(name: str, messages: list[dict[str, str]], budget: int) -> str:
+    return "\n".join(m["content"] for m in get_manager(name)(messages, budget)[:-1])
+
+
+def test_a_plain_list_comes_back_as_a_plain_list(chat):
+    messages = conversation("user: hello there", "assistant: hello", question="And?")
+    assert layered(messages, budget=500) == messages
+    long = conversation(*[f"{r}: {filler(6, i)}" for i in range(8) for r in ("user", "assistant")])
+    for name in MANAGERS:
+        out = get_manager(name)(long, 300)
+        assert out[0]["role"] == "system"
+        assert out[-1] == long[-1]
+        assert len(chat.render([Message(m["role"], m["content"]) for m in out])) <= 320, name
+
+
+def test_other_keys_of_kept_messages_stay_and_results_never_stand_without_their_call():
+    messages = conversation(*[f"user: {filler(9)}"] * 3)
+    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "c1"}]}
+    result = {"role": "tool", "content": filler(3), "tool_call_id": "c1"}
+    out = get_manager("truncate")([*messages[:-1], {"role": "user", "content": "go"}, call, result, messages[-1]], 190)
+    assert call in out
+    assert result in out
+    for budget in range(40, 400, 15):
+        out = get_manager("truncate")([*messages[:-1], call, result, messages[-1]], budget)
+        assert (result in out) <= (call in out)
+
+
+@pytest.mark.parametrize("bad", [{"role": "robot", "content": "x"}, {"role": "user"}, {"role": "user", "content": ["x"]}])
+def test_a_bad_message_is_named(bad):
+    with pytest.raises(ValueError, match="message 1: role"):
+        layered([{"role": "system", "content": "s"}, bad], 100)
+
+
+# ---- what each must win and must lose -------------------------------------------------------------------------------------------------
+
+NOISE = [f"user: {filler(7, i)}" if i % 2 == 0 else f"assistant: {filler(5, i + 3)}" for i in range(16)]
+EARLY = "tool: The root cause is in the gateway. The variable is tenant_id. Four hundred orders were touched."
+LATE = "tool: The fix went live at 16:40 with build 7731."
+BUDGET = 330
+
+
+@pytest.mark.parametrize(
+    ("name", "wins", "loses"),
+    [
+        # newest first; old is gone
+        ("truncate", (LATE, "build 7731"), (EARLY, "tenant_id")),
+        ("recent", (LATE, "build 7731"), (EARLY, "tenant_id")),
+        # retrieval by the words of the question; a paraphrase shares none
+        ("retrieval", ("question", "Which variable is it?", "tenant_id"), ("question", "Wo liegt es?", "tenant_id")),
+        ("bm25", ("question", "Which variable is it?", "tenant_id"), ("question", "Wo liegt das?", "tenant_id")),
+        # a field by a pattern; a bare word is none
+        ("pinned", ("early", "tool: The approval code is AP-7741.", "AP-7741"), ("early", "tool: The colour is teal.", "teal")),
+    ],
+)
+def test_each_simple_manager_wins_and_loses_where_it_must(name, wins, loses):
+    def answer_in_view(case) -> bool:
+        if case[0] == "question":
+            return case[2] in shown(name, conversation(EARLY, *NOISE, question=case[1]), BUDGET)
+        if case[0] == "early":
+            return case[2] in shown(name, conversation("user: Look it up.", "assistant: looked", case[1], *NOISE), BUDGET)
+        place = [case[0], *NOISE] if case[0] == EARLY else [*NOISE, "user: status?", "assistant: asked", case[0]]
+        return case[1] in shown(name, conversation(*place), BUDGET)
+
+    assert answer_in_view(wins), f"{name} must win this"
+    assert not answer_in_view(loses), f"{name} must lose this"
+
+
+def test_summary_keeps_what_recurs_and_loses_what_occurs_once():
+    """The gist wins; the code that stands there once loses."""
+    recurring = [f"tool: The gateway timed out again. {filler(4, i)}" for i in range(8)]
+    once = "tool: Only customer Quillfeather saw pink."
+    text = shown("summary", conversation(*recurring[:4], once, *recurring[4:], question="What happened?"), BUDGET)
+    assert "The gateway timed out again." in text
+    assert "Quillfeather" not in text
+
+
+def test_retrieval_loses_what_lies_across_records_and_the_global_layer_says_that_it_exists():
+    parts = [
+        "tool: First suspicion of the incident was the network.",
+        *[f"tool: Culprit talk {n}. Culprit of the incident? {filler(4, n)}" for n in range(7)],
+    ]
+    final = "tool: Verdict, in the end a cache key."
+    question = "What was the first suspicion of the incident, and who was the culprit of the incident?"
+    messages = conversation(*parts, final, *NOISE, question=question)
+    assert "First suspicion of the incident was the network" in shown("retrieval", messages, BUDGET)
+    assert "cache key" not in shown("retrieval", messages, BUDGET)
+    short = conversation(*parts[:2], final, *NOISE[:8], question=question)
+    assert "cache key" in shown("retrieval_global", short, BUDGET)
+
+
+def test_retrieval_global_wins_a_paraphrase_and_loses_the_detail_inside_a_record():
+    record_ = "tool: Verdict on the outage, a stale cache key. It was found by Quillfeather at night."
+    messages = conversation(record_, *NOISE[:10], question="Worin bestand es?")
+    assert "stale cache key" in shown("retrieval_global", messages, BUDGET)
+    assert "stale cache key" not in shown("retrieval", messages, BUDGET)
+    assert "Quillfeather" not in shown("retrieval_global", messages, BUDGET)
+
+
+def test_combo_covers_recent_and_asked_for_and_loses_what_is_neither():
+    messages = conversation(
+        EARLY,
+        "tool: Quillfeather likes pink.",
+        *NOISE,
+        "user: status?",
+        "assistant: asked",
+        LATE,
+        question="Which variable is it?",
+    )
+    text = shown("combo", messages, 420)
+    assert "tenant_id" in text
+    assert "build 7731" in text
+    assert "Quillfeather" not in text
+
+
+def test_pinned_shows_a_changed_value_beside_the_new_one_where_layered_does_not():
+    """Its weakness by design: a pin says nothing of what replaced it."""
+    messages = conversation(
+        "user: My address code is BJ-1001.",
+        "assistant: ok",
+        *NOISE[:12],
+        "user: My address code is SH-2002.",
+        "assistant: ok",
+        *NOISE[12:],
+        question="Where to?",
+    )
+    assert "BJ-1001" in shown("pinned", messages, 420)
+    assert "SH-2002" in shown("pinned", messages, 420)
+    text = shown("layered", messages, 420)
+    assert "SH-2002" in text
+    assert "BJ-1001" not in text
+
+
+def test_clear_tool_results_keeps_the_course_and_loses_old_results():
+    turns = [
+        t
+        for n in range(6)
+        for t in (
+            f"user: Get {n}.",
+            f"assistant: fetch {n}",
+            f"tool: Result {n} says {7000 + n}. {filler(6, n)}",
+            f"assistant: done {n}",
+        )
+    ]
+    text = shown("clear_tool_results", conversation(*turns), 420)
+    assert all(f"fetch {n}" in text for n in range(6))
+    assert "cleared" in text
+    assert "7005" in text
+    assert "7000" not in text
+
+
+def test_layered_keeps_identifiers_through_compressions_and_loses_plain_words_said_once():
+    """Order number of turn 2 after thirty turns; a colour named in passing is gone."""
+    turns = [
+        "user: I need help.",
+        "assistant: gladly",
+        "user: My order is SO-2026-0815-0042. The parcel looked teal.",
+        "assistant: noted",
+    ]
+    turns += [f"{'user' if i % 2 == 0 else 'assistant'}: {filler(4, i)}" for i in range(60)]
+    manager = Layered()
+    for end in range(4, len(turns), 6):
+        manager(conversation(*turns[:end]), 500)
+    text = "\n".join(m["content"] for m in manager(conversation(*turns), 500)[:-1])
+    assert "SO-2026-0815-0042" in text
+    assert "teal" not in text
+    assert manager.compressions >= 2, "a summary is compressed again"
+
+
+def test_llm_summary_asks_the_policy_model_and_its_tokens_count(chat):
+    session = make_session(
+        [f"Get {n}. Answer: a=?" for n in range(4)],
+        {f"quote item=i{n} qty=1": f"Code AP-{7741 + n}. {filler(20, n)}" for n in range(4)},
+    )
+    game = Game(session, chat, replace(roomy("plain@1"), view_budget=600), manager=get_manager("llm_summary"))
+    for n in range(3):
+        game.say(f"quote item=i{n} qty=1")
+        while game.view.messages[0].content.startswith("Summarise"):
+            assert "AP-7741" in game.view.messages[1].content
+            game.say("the first offer has code AP-7741 and its usual terms")
+        game.say("a=1")
+    kinds = [i.kind for i in game.episode.inferences]
+    while game.view.messages[0].content.startswith("Summarise"):
+        game.say("the first offer has code AP-7741 and its usual terms, the rest too")
+    assert "maintenance" in kinds
+    assert "summary: the first offer has code AP-7741" in game.system
+    trajectory = game.episode.trajectory("by hand")
+    assert score(trajectory).tokens == sum(i.tokens_in + len(i.ids) for i in game.episode.inferences)
+    assert [view_hash(chat.render(v)) for v in trajectory.views()] == [i.hash for i in trajectory.inferences]
+    assert record([(chat.render(v), i.ids, True) for v, i in zip(trajectory.views(), trajectory.inferences, strict=True)])
+
+
+def test_a_failed_summary_is_not_taken_for_one(chat):
+    """The error text of a failed call must not replace the history (case K1)."""
+    session = make_session(
+        [f"Get {n}. Answer: a=?" for n in range(5)],
+        {f"quote item=i{n} qty=1": f"Code AP-{7741 + n}. {filler(20, n)}" for n in range(5)},
+    )
+    game = Game(session, chat, replace(roomy("plain@1"), view_budget=600), manager=get_manager("llm_summary"))
+    for n in range(3):
+        for text in (f"quote item=i{n} qty=1", "a=1"):
+            while game.view.messages[0].content.startswith("Summarise"):
+                game.say("error 529")
+            game.say(text)
+    while game.view.messages[0].content.startswith("Summarise"):
+        game.say("")
+    assert "summary:" not in game.system
+    assert "error 529" not in game.system
+    assert "AP-7743" in game.body
+
+
+# ---- layered: store, triggers, health ----------------------------------------------------------------------------------------------------
+
+
+def test_each_trigger_sets_off_a_compression(chat):
+    count = chat.count
+    many = records_of(_log([("user", "hello")] * 22))
+    assert Layered().triggers(many, 10, 10_000, count) == ["turns"]
+    assert Layered().triggers(many[:3], 7000, 10_000, count) == ["fill"]
+    big = records_of(_log([("tool", filler(60)), ("user", "a"), ("assistant", "b"), ("user", "c")]))
+    assert Layered().triggers(big, 10, 1000, count) == ["result"]
+    assert not Layered().triggers(big, 10, 100_000, count), "scaled to the budget"
+
+
+def _log(entries) -> Log:
+    log = Log()
+    for role, text in entries:
+        log.append(role, text, window="w1", run=0)
+    return log
+
+
+def test_user_over_tool_over_inference():
+    manager = Layered()
+    manager.take(
+        records_of(_log([("user", "The budget is 9800."), ("tool", "The budget is 9000."), ("assistant", "The budget is 8000.")]))
+    )
+    assert [(f.value, f.source, f.status) for f in manager.store.facts] == [
+        ("9800", "user", "active"), ("9000", "tool", "pending"), ("8000", "inference", "candidate"),
+    ]  # fmt: skip
+    manager.take(
+        records_of(
+            _log(
+                [
+                    ("user", "The budget is 9800."),
+                    ("tool", "The budget is 9000."),
+                    ("assistant", "The budget is 8000."),
+                    ("user", "The budget is now 9100."),
+                ]
+            )
+        )
+    )
+    assert [f.value for f in manager.store.active()] == ["9100"]
+    assert manager.store.count("expired") == 1
+
+
+def test_a_tools_newer_value_replaces_a_tools_older_one():
+    manager = Layered()
+    manager.take(records_of(_log([("tool", "The delivery date is 4 March."), ("tool", "The delivery date is now 9 March.")])))
+    assert [f.value for f in manager.store.active()] == ["9 March"]
+
+
+def test_the_working_layer_is_emptied_when_the_task_ends():
+    manager = Layered()
+    manager.take(records_of(_log([("user", "The budget is 9800."), ("user", "That is all, new task please.")])))
+    assert not manager.store.facts
+
+
+def test_instructions_stay_in_every_request():
+    turns = ["user: Never name the customer Fennel in a note.", "assistant: ok", *NOISE, *NOISE]
+    text = shown("layered", conversation(*turns), 500)
+    assert "Never name the customer Fennel" in text
+
+
+def big_history() -> list[dict[str, str]]:
+    return conversation(*[f"{r}: {filler(6, 3 * i)}" for i in range(12) for r in ("user", "assistant")])
+
+
+def test_bloat_is_repaired_by_compression():
+    tight = Layered()
+    out = tight([{"role": "system", "content": filler(26)}, *big_history()[1:]], 420)
+    assert "compressed" in tight.requests[-1].repairs
+    assert tight.requests[-1].health.bloat > 0.7
+    assert out[-1]["content"] == "What was it?"
+
+
+def test_redundancy_is_repaired_by_dropping_repeats():
+    policy = f"tool: Policy: {filler(12)}"
+    turns = [t for n in range(4) for t in (f"user: Question {n}?", f"assistant: lookup {n}", policy)]
+    manager = Layered()
+    text = "\n".join(m["content"] for m in manager(conversation(*turns), 4000))
+    assert manager.requests[-1].health.redundancy > 0.15
+    assert "removed repeats" in manager.requests[-1].repairs
+    assert text.count("Policy:") == 1
+
+
+def test_stale_facts_are_purged():
+    turns = [f"user: The budget is {9000 + n}." for n in range(4)]
+    manager = Layered()
+    manager(conversation(*turns), 4000)
+    assert manager.requests[-1].health.stale > 0.1
+    assert "purged expired facts" in manager.requests[-1].repairs
+    assert [f.value for f in manager.store.facts] == ["9003"]
+
+
+def test_conflicts_are_settled_by_the_rules():
+    source = Layered()
+    source.take(records_of(_log([("user", "The gate is 7 today."), ("tool", "The gate is 9 today.")])))
+    both = [replace(f, status="active") for f in source.store.facts]
+    manager = Layered(facts=both)
+    manager(conversation("user: hello"), 500)
+    assert manager.requests[-1].health.conflicts == 1
+    assert "settled conflicts" in manager.requests[-1].repairs
+    assert [(f.value, f.source) for f in manager.store.active()] == [("7", "user")]
+
+
+def test_every_request_is_recorded():
+    manager = Layered()
+    for n in range(1, 4):
+        manager(conversation(*[f"user: The budget is {9000 + i}." for i in range(n)]), 400)
+    kept = [r.as_dict() for r in manager.requests]
+    assert [r["request_id"] for r in kept] == ["req_1", "req_2", "req_3"]
+    assert set(kept[0]) == {
+        "request_id", "total_tokens", "window_limit", "message_count", "fact_count", "expired_count", "compression_count", "health", "repairs",
+    }  # fmt: skip
+    assert all(r["window_limit"] == 400 and 0 < r["total_tokens"] <= 400 for r in kept)
+
+
+def test_rows_are_aggregated_before_they_are_cut():
+    from envs.managers.tables import trim_result
+
+    rows = [{"id": n, "category": "AB"[n % 2], "amount": n} for n in range(5000)]
+    text = trim_result(json.dumps(rows))
+    assert "5000 rows: id, category, amount" in text
+    assert (
+        f"amount by category: A {sum(range(0, 5000, 2))}, B {sum(range(1, 5000, 2))}".replace("6247500", "6.2475e+06").replace(
+            "6250000", "6.25e+06"
+        )
+        in text
+    )
+    assert len(text) < 600
+    table = "\n".join(["id,category,amount", *(f"{r['id']},{r['category']},{r['amount']}" for r in rows[:200])])
+    assert "200 rows" in trim_result(table)
+    assert trim_result("plain words, nothing else") == "plain words, nothing else"
+    wide = json.dumps({f"k{n}": n for n in range(40)})
+    assert json.loads(trim_result(wide))["…"] == "20 more fields"
+    assert trim_result("[broken") == "[broken"
+    assert trim_result("{broken") == "{broken"
+
+
+# ---- as arms ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_whole_sessions_end_under_every_manager(chat):
+    """What stands in the view, not what the scripted expert makes of it: it cannot read the heads."""
+    plain, in_view = replace(get_profile("plain@1"), view_budget=900), {}
     for name in MANAGERS:
         episodes = [
             Episode(m.generate(seed), plain, chat, manager=get_manager(name))
             for m in FAMILIES.values()
-            for seed in range(200, 208)
+            for seed in range(200, 206)
         ]
-        play(episodes, Expert(chat))
+        play(episodes, Summariser(chat))
         results = [score(e.trajectory("expert")) for e in episodes]
-        assert {r.reason for r in results} == {"answered"}
+        assert {r.reason for r in results} == {"answered"}, name
         assert all(i.tokens_in <= 900 for e in episodes for i in e.inferences)
-        shown[name] = sum(c.in_view for r in results for c in r.checks)
-    assert shown["pinned"] > shown["truncate"]
+        assert episodes[0].trajectory("expert").manager == name
+        in_view[name] = sum(c.in_view for r in results for c in r.checks)
+    assert in_view["pinned"] > in_view["truncate"] > in_view["recent"] - 1
+
+
+class Summariser(Expert):
+    """The expert, which answers a request for a summary with the first words of what it is shown."""
+
+    def act(self, views):
+        turns = []
+        for view in views:
+            if view.messages[0].content.startswith("Summarise"):
+                text = " ".join(view.messages[1].content.split()[:40])
+                turns.append(Sampled(self.chat.turn_ids(text), text))
+            else:
+                turns += super().act([view])
+        return turns
+
+
+# ---- the bench -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_bench_finds_every_answer_in_the_whole_history_and_less_in_each_manager(chat):
+    """The positive control: with everything in view, everything that is asked stands there."""
+    from envs.manager_bench import bench
+
+    rows = {r.name: r for r in bench(16, 600, chat)}
+    assert set(rows) == {"whole", *MANAGERS} - {"llm_summary"}
+    whole = rows.pop("whole")
+    assert whole.present == whole.asked
+    assert sum(whole.asked.values()) > 40
+    for row in rows.values():
+        assert row.asked == whole.asked
+        assert 0 < row.tokens < whole.tokens == row.plain
+        assert sum(row.present.values()) <= sum(whole.present.values())
+    assert sum(rows["recent"].present.values()) < sum(rows["pinned"].present.values())
+
+
+def test_the_bench_counts_what_a_model_reads_and_writes_for_its_summaries(chat):
+    from envs.manager_bench import ManagerRow, bench_sessions, measure
+
+    asked = []
+
+    def summarise(messages):
+        asked.append(messages)
+        return "one two three four five"
+
+    bare, told = ManagerRow("truncate"), ManagerRow("llm_summary")
+    for session in bench_sessions(4):
+        measure(get_manager("truncate"), session, 600, chat, bare, None)
+        measure(get_manager("llm_summary"), session, 600, chat, told, summarise)
+    assert asked
+    assert told.tokens > sum(len(chat.render(m)) for m in asked)
+
+
+def test_the_command_prints_and_writes_the_table(tmp_path):
+    from typer.testing import CliRunner
+
+    from envs.__main__ import app
+
+    file = tmp_path / "managers.md"
+    result = CliRunner().invoke(app, ["managers", "--sessions", "2", "--write", str(file)])
+    assert result.exit_code == 0, result.output
+    text = file.read_text()
+    assert "Made with `python -m envs managers --sessions 2 --budget 768 --summarise 0`" in text
+    for name in MANAGERS:
+        assert f"`{name}`" in text
+    for name in set(MANAGERS) - {"llm_summary"}:
+        assert f"| {name} | 2 |" in text
+
+
+def test_the_documented_table_has_every_manager_on_five_hundred_sessions():
+    from pathlib import Path
+
+    text = (Path(__file__).parents[1] / "docs" / "managers.md").read_text()
+    for name in set(MANAGERS) - {"llm_summary"}:
+        assert f"| {name} | 500 |" in text
+    assert "| llm_summary |" in text

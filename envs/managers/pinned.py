@@ -1,51 +1,46 @@
-"""``pinned``: sentences with must-keep fields (amounts, codes, dates, names, times) are pinned, then the most recent history.
+"""``pinned``: sentences with must-keep fields (amounts, codes, dates, times, names, negations) are pinned, then the newest history.
 
-The strong cheap baseline: no model call, no tool. It may look at text by patterns; what no pattern names is lost.
+The strong cheap baseline: no model call, no tool. What no pattern names is lost, and a value that was changed stands beside the new one.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from envs.chat import ChatML, Message
-from envs.log import Log
-from envs.managers.truncate import fit, plain_messages
+from envs.managers.base import OVERHEAD, Count, Manager, Picked, Record, sentences, tail
 
 FIELD = re.compile(
-    r"\d{3,}|[A-Z]{2}-\d{3,}|\b\d{1,2} [A-Z][a-z]{2,}\b|\b\d{1,2}:\d{2}\b|\b[A-Z][a-z]+ [A-Z][a-z]+\b|\b(?:never|not|only|except|unless)\b"
+    r"\d{3,}|[A-Z]{2,}-\w+|\b\d{1,2} [A-Z][a-z]{2,}\b|\b\d{1,2}:\d{2}\b|\b[A-Z][a-z]+ [A-Z][a-z]+\b"
+    r"|\b(?:never|not|no|only|except|unless|must|always)\b|[不没未勿禁]|\d+\s*[年月日元%]"
 )
-SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\S)|\n|$)")
+ASKING = re.compile(r"\?\s*$|？\s*$|=\?")
 
 
-def pinned(log: Log, budget: int, chat: ChatML, system: str) -> list[Message]:
-    """System text plus pinned sentences (newest first until half the budget is used, shown in order), then what fits of the tail."""
-    history = plain_messages(log)
-    whole = [m for _, m in history]
-    if len(chat.render([Message("system", system), *whole])) <= budget:
-        return [Message("system", system), *whole]
-    tail = fit(whole, budget // 2, chat, Message("system", system))[1:]
-    cut = len(whole) - len(tail)
-    # The last message always stays: a large one leaves less room, or none.
-    room = min(budget // 2, budget - len(chat.render([Message("system", system), *tail]))) - 16
-    lines: list[str] = []
-    for message in reversed(whole[:cut]):
-        if message.role == "assistant":
-            continue
-        head, sentences = _subject(message.content), SENTENCE.findall(message.content)
-        keep = [s.strip() for s in sentences if FIELD.search(s) and "Answer:" not in s]
-        line = " ".join(dict.fromkeys(([head] if head else []) + keep))
-        if not keep:
-            continue
-        size = chat.count(line + "\n")
-        if size > room:
-            break
-        room -= size
-        lines.append(line)
-    head_text = f"{system}\npinned:\n" + "\n".join(reversed(lines)) if lines else system
-    return [Message("system", head_text), *tail]
+def pins(record: Record, patterns: re.Pattern[str] = FIELD) -> str:
+    """The record's sentences with a field, led by its first sentence, on one line; empty when there is none."""
+    held = sentences(record.text)
+    keep = [s for s in held if patterns.search(s) and not ASKING.search(s)]
+    return " ".join(dict.fromkeys([held[0], *keep])) if keep else ""
 
 
-def _subject(text: str) -> str:
-    """The first sentence: it says what the fields are about."""
-    match = SENTENCE.search(text)
-    return match.group().strip() if match else ""
+class Pinned(Manager):
+    """Half of the room for pins, newest first; the rest for the newest records."""
+
+    name = "pinned"
+
+    def __init__(self, patterns: re.Pattern[str] = FIELD, share: float = 0.6) -> None:
+        self.patterns, self.share = patterns, share
+
+    def pick(self, past: Sequence[Record], room: int, count: Count, question: str) -> Picked:
+        kept = tail(past, int((1 - self.share) * room), count)
+        older = past[: len(past) - len(kept)]
+        left = room - sum(count(r.text) + OVERHEAD for r in kept) - 4
+        lines: list[str] = []
+        for record in reversed(older):
+            line = "" if record.role == "assistant" else " ".join(pins(record, self.patterns).split())
+            size = count(line + "\n")
+            if line and size <= left and line not in lines:
+                left -= size
+                lines.append(line)
+        return Picked(kept, "pinned:\n" + "\n".join(reversed(lines)) if lines else "")
