@@ -46,6 +46,26 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
+class Rule:
+    """A standing rule of the user, with exceptions for single records that may be withdrawn, reinstated, or hold just once."""
+
+    noun: str
+    kind: str
+    says: tuple[str, ...]
+    """``{v}``: the rule's value."""
+    exceptions: tuple[str, ...]
+    """``{entity}`` and ``{v}``: another value for one record, until further notice."""
+    withdrawals: tuple[str, ...]
+    """``{entity}``: its exception no longer holds."""
+    reinstatements: tuple[str, ...]
+    """``{entity}``: its exception holds again."""
+    once: tuple[str, ...]
+    """``{entity}`` and ``{v}``: consent for this one time; afterwards the rule holds again."""
+    asks: tuple[str, ...]
+    """``{entity}``: which value holds for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class FamilySpec:
     """The words of one family."""
 
@@ -65,6 +85,11 @@ class FamilySpec:
     fillers: tuple[str, ...]
     user_fact: UserFact
     compare: Compare | None = None
+    rule: Rule | None = None
+    totals: tuple[str, ...] = ()
+    """Questions for the sum of ``compare.attr`` over all records looked up so far."""
+    across: tuple[str, ...] = ()
+    """``{entity}`` and ``{other}``: which of the two has the larger ``compare.attr``, and by how much."""
 
     def phrase(self, entity: str) -> str:
         return self.entity_phrase.format(e=entity)

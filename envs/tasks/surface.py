@@ -42,6 +42,10 @@ PATTERNS = {
     "person": r"[A-Z][a-z]+ [A-Z][a-z]+",
     "address": r"\d{1,3} [A-Z][a-z]+ Street",
     "hotel": r"Hotel [A-Z][a-z]+ [A-Z][a-z]+(?: Town)?",
+    "weight": r"\d{2,4}\.\d kg",
+    "room": r"[A-H]\d{3}",
+    "version": r"\d{1,2}\.\d{1,2}\.\d{1,2}",
+    "reading": r"\d{1,3}\.\d{2}",
 }
 
 
@@ -60,6 +64,14 @@ def draw(kind: str, rng: random.Random) -> str:
             return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
         case "address":
             return f"{rng.randrange(1, 199)} {rng.choice(STREETS)} Street"
+        case "weight":
+            return f"{rng.randrange(10, 2000)}.{rng.randrange(10)} kg"
+        case "room":
+            return f"{rng.choice('ABCDEFGH')}{rng.randrange(100, 999)}"
+        case "version":
+            return f"{rng.randrange(1, 20)}.{rng.randrange(20)}.{rng.randrange(20)}"
+        case "reading":
+            return f"{rng.randrange(2, 400)}.{rng.randrange(100):02d}"
         case "hotel":
             return f"Hotel {rng.choice(HOTELS)} {rng.choice(PLACES)}"
     raise ValueError(f"unknown kind of value {kind!r}: choose one of {', '.join(PATTERNS)}")
@@ -72,6 +84,8 @@ def accepted(kind: str, value: str) -> tuple[str, ...]:
         return (value, f"{month} {day}", f"{day} {month[:3]}", f"{int(day):02d} {month}")
     if kind == "hotel":
         return (value, value.removeprefix("Hotel "))
+    if kind == "weight":
+        return (value, value.removesuffix(" kg"), value.replace(" ", ""))
     return (value,)
 
 
@@ -83,6 +97,12 @@ class Attr:
     kind: str
     noun: str
     says: tuple[str, ...]
+    other: tuple[str, ...] = ()
+    """Questions for it that share no word with ``noun`` or ``says``."""
+    none: tuple[str, ...] = ()
+    """Sentences that state that there is none: the value is then ``none``."""
+    guesses: tuple[str, ...] = ()
+    """Sentences that offer an unconfirmed value: a red herring, never true."""
 
 
 @dataclass(frozen=True, slots=True)
