@@ -11,6 +11,7 @@ from envs.chat import get_chat
 from envs.config import UserError
 from envs.contracts import contract_table
 from envs.cost import cost_markdown, cost_table
+from envs.play_cli import register
 from envs.runs import cli_errors, read_jsonl, write_text_atomic
 from envs.seeds import seed_table
 from envs.show import show_trajectory
@@ -92,6 +93,8 @@ def contracts() -> None:
     with cli_errors():
         typer.echo(contract_table(get_chat()))
 
+
+register(app)
 
 if __name__ == "__main__":
     app()
