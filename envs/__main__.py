@@ -13,6 +13,7 @@ from envs.contracts import contract_table
 from envs.cost import cost_markdown, cost_table
 from envs.hashes import protocol_hash
 from envs.manager_bench import bench, bench_markdown, model_summariser
+from envs.play_cli import register
 from envs.profiles import PROFILES
 from envs.runs import cli_errors, read_jsonl, write_text_atomic
 from envs.seeds import seed_table
@@ -123,6 +124,8 @@ def managers(
         if write:
             write_text_atomic(write, text)
 
+
+register(app)
 
 if __name__ == "__main__":
     app()

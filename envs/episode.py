@@ -402,7 +402,7 @@ class Episode:
             prefix_events=self.prefix_events, events=[e.as_dict() for e in self.log], inferences=self.inferences,
             replies=self.replies, stated=self.ledger.in_force(), reason=self.reason or "unfinished",
             notes={n.key: n.value for n in self.state.notes}, memory=self._memory(), truth=self.ledger.truth(),
-            over_tokens=self._overran,
+            over_tokens=self._overran, indexed=self.rules.managed and self.rules.index,
         )  # fmt: skip
 
     def _memory(self) -> list[StoredEntry]:

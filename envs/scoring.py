@@ -143,7 +143,7 @@ def score(trajectory: Trajectory) -> Score:
         infrastructure=trajectory.reason == "backend_error", within_budget=not trajectory.over_tokens and not trajectory.reason.startswith(("limit", "context")),
         **_contract(trajectory.inferences), **conduct(trajectory),
     )  # fmt: skip
-    if trajectory.variant in ("missing", "superseded"):
+    if trajectory.variant in ("missing", "superseded") and trajectory.session.turns[trajectory.start].slots:
         _funnel(trajectory, result, texts)
     return result
 
@@ -174,10 +174,10 @@ def _reads(trajectory: Trajectory) -> list[Read]:
     reads = []
     refused: set[int] = set()
     for inference in trajectory.inferences:
-        hidden = set(_out_events(inference.out))
+        indexed = set(_out_events(inference.out)) if trajectory.indexed else set()
         for outcome in inference.outcomes:
             if outcome.code == "shown" and outcome.shows:
-                trigger = "rejection" if inference.turn in refused else "index" if hidden & set(outcome.shows) else "self"
+                trigger = "rejection" if inference.turn in refused else "index" if indexed & set(outcome.shows) else "self"
                 reads.append(Read(turn=inference.turn, tool=outcome.tool, trigger=trigger, shows=outcome.shows))
         if any("try read" in o.text for o in inference.outcomes if o.code not in ("ok", "shown", "result")):
             refused.add(inference.turn)
