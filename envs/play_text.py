@@ -19,7 +19,7 @@ from envs.log import Event
 from envs.profiles import CHANGING, Profile
 from envs.scoring import Check, Score
 from envs.state import Boundary, Fold, State, reason_out
-from envs.tasks.base import Injection, Probe, Session, ToolSpec
+from envs.tasks.base import DAMAGED, Injection, Probe, Session, ToolSpec
 from envs.trajectory import StoredOutcome
 
 Style = Literal["head", "plain", "system", "user", "own", "good", "bad", "dim", "hidden"]
@@ -268,7 +268,7 @@ def end_lines(result: Score, turns: int) -> list[Line]:
             f"{_count(len(result.reads), 'read-back')}",
         ),
     ]
-    if result.variant in ("missing", "superseded"):
+    if result.variant in DAMAGED:
         reached = ", ".join(step for step, done in result.funnel.items() if done) or "nothing"
         told = f"damaged probe ({result.variant}): {'recovered' if result.recovered else 'not recovered'}; reached: {reached}"
         lines.append(("good" if result.recovered else "bad", told))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from envs.conduct import conduct
-from envs.tasks.base import Slot
+from envs.tasks.base import DAMAGED, Slot
 from envs.text import normalise
 from envs.trajectory import Inference, Trajectory
 
@@ -143,7 +143,7 @@ def score(trajectory: Trajectory) -> Score:
         infrastructure=trajectory.reason == "backend_error", within_budget=not trajectory.over_tokens and not trajectory.reason.startswith(("limit", "context")),
         **_contract(trajectory.inferences), **conduct(trajectory),
     )  # fmt: skip
-    if trajectory.variant in ("missing", "superseded") and trajectory.session.turns[trajectory.start].slots:
+    if trajectory.variant in DAMAGED and trajectory.session.turns[trajectory.start].slots:
         _funnel(trajectory, result, texts)
     return result
 

@@ -31,10 +31,12 @@ from envs.policies.reading import (
 )
 from envs.policies.rulings import Rules
 from envs.profiles import get_profile
-from envs.tasks.engine import FamilySpec
+from envs.tasks.engine import NONE, FamilySpec
 
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
+MAX_FOLDS = get_profile("core@1").max_folds
+GAP = re.compile(r"e(\d+)(?:-e(\d+))? (?:dropped|w\d+)\b")
 LEAST_SHARE, PADDING = 0.045, "; the rest stands in these events"
 PAGE_ROOM = 320
 """Tokens of a page with its tag and the call that asks for it."""
@@ -42,10 +44,11 @@ PAGE_ROOM = 320
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A value of a key with the event that states it."""
+    """A value of a key with the event that states it; ``evidence`` when the event's own text stands in view."""
 
     value: str
     event: int
+    evidence: bool = False
 
 
 class Mind:
@@ -69,18 +72,35 @@ class Mind:
     # ---- what is known ------------------------------------------------------------------------------------------------------
 
     def known(self, entity: str, attr: str) -> Known | None:
-        """The newest value of a record's field that stands in view."""
+        """The newest value of a record's field that stands in view; of one event, its own text before what was written of it."""
+        found = self.claims(entity, attr)
+        return max(found, key=lambda k: (k.event, k.evidence), default=None)
+
+    def claims(self, entity: str, attr: str) -> list[Known]:
+        """Every value of a record's field that the view gives. A note without evidence, or an old one, claims nothing."""
         found = []
         note = self.seen.notes.get(self.spec.key(entity, attr))
-        if note:
+        if note and (note.status not in ("candidate", "old") or note.value == NONE):
             found.append(Known(note.value, note.source))
-        for block, stated in [*self.briefs, *self.results]:
-            if stated.entity == entity and attr in stated.fields:
-                found.append(Known(stated.fields[attr], block.last))
+        for blocks, evidence in ((self.briefs, False), (self.results, True)):
+            for block, stated in blocks:
+                if stated.entity == entity and attr in stated.fields:
+                    found.append(Known(stated.fields[attr], block.last, evidence))
         pointer = self.summary.get(entity)
         if pointer and attr in pointer.fields:
             found.append(Known(pointer.fields[attr], max(pointer.events)))
-        return max(found, key=lambda k: k.event, default=None)
+        return found
+
+    def contested(self, entity: str, attr: str) -> int:
+        """The event of which note and brief say different things while its own text is out of view; 0 when there is none."""
+        found = self.claims(entity, attr)
+        newest = max((k.event for k in found), default=0)
+        top = [k for k in found if k.event == newest]
+        return newest if len({k.value for k in top}) > 1 and not any(k.evidence for k in top) else 0
+
+    def gaps(self) -> list[int]:
+        """Events that the index lists as dropped, or as of another window: nothing else tells what they held."""
+        return [int(m[2] or m[1]) for m in GAP.finditer(self.seen.out)]
 
     def constraint(self) -> Known | None:
         """The newest value of the user's constraint in view."""
@@ -211,12 +231,15 @@ class Mind:
     def check(self, entity: str, attr: str, known: Known | None) -> str:
         """The read-back that the question needs, or nothing."""
         if known:
-            stale = self.open_changes(entity, known.event)
+            stale = self.open_changes(entity, known.event) or [
+                e for e in [self.contested(entity, attr)] if e and not self.was_read(e)
+            ]
             return f"read e{stale[0]}" if stale else ""
         for block in self.seen.reads:
             if block.page < block.pages and entity in block.text and (line := self.rest_of(block)):
                 return line
         places = self.open_changes(entity, 0) or self.places(entity)
+        places = places or [e for e in self.gaps() if not self.was_read(e)]
         if places:
             return f"read e{places[0]}"
         in_view = any(s.entity == entity and not s.changed for _, s in self.results)
@@ -272,7 +295,9 @@ class Mind:
         note = self.seen.notes.get(key)
         if not self.seen.managed or self.refused():
             return ""
-        wrong = note and note.value != known.value and known.event > note.source
+        wrong = (
+            note and note.status != "old" and note.value != known.value and (known.event, known.evidence) > (note.source, False)
+        )
         kept = note or any(s.entity == entity and attr in s.fields for _, s in self.briefs)
         lost = attr in self.request.keep and not self.request.call and not kept and self.was_read(known.event)
         return f"note {key}={known.value} @e{known.event}" if wrong or lost else ""
@@ -288,6 +313,11 @@ class Mind:
             call = next((o.text for o in reversed(self.seen.own) if o.place < block.place), "")
             found.append((block, stated, call))
         return found
+
+    @property
+    def full(self) -> bool:
+        """No further fold may stand beside those in view."""
+        return len(self.seen.of("fold")) >= MAX_FOLDS
 
     def covered(self, block: Block, call: str) -> int:
         return self.chat.count(call) + self.chat.count(block.text)
@@ -352,6 +382,8 @@ class Mind:
             return ""
         for block, stated, call in self.unfolded(current=True):
             if self.covered(block, call) >= MIN_COVERED:
+                if self.full:
+                    return self.compress()
                 if len(pending := self.constraint_note()) > 1:
                     return "\n".join(pending[:3])  # too much for one turn beside the fold
                 lines = self.fold_lines(block, stated, call, self.request.keep, room=78)
@@ -366,7 +398,7 @@ class Mind:
 
     def upkeep(self) -> str:
         """Fold a finished exchange still in full, else compress the finished Runs; nothing when there is nothing to gain."""
-        for block, stated, call in self.unfolded(current=False):
+        for block, stated, call in () if self.full else self.unfolded(current=False):
             if self.covered(block, call) >= MIN_COVERED:
                 keep = self.kept_of(block)
                 return "\n".join(self.fold_lines(block, stated, call, keep, room=88))
