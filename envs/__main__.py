@@ -16,6 +16,7 @@ from envs.manager_bench import bench, bench_markdown, model_summariser
 from envs.profiles import PROFILES
 from envs.runs import cli_errors, read_jsonl, write_text_atomic
 from envs.seeds import seed_table
+from envs.sessions_cli import register
 from envs.show import show_trajectory
 from envs.trajectory import Trajectory
 
@@ -123,6 +124,8 @@ def managers(
         if write:
             write_text_atomic(write, text)
 
+
+register(app)
 
 if __name__ == "__main__":
     app()
