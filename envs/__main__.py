@@ -17,6 +17,7 @@ from envs.play_cli import register
 from envs.profiles import PROFILES
 from envs.runs import cli_errors, read_jsonl, write_text_atomic
 from envs.seeds import seed_table
+from envs.sessions_cli import register
 from envs.show import show_trajectory
 from envs.trajectory import Trajectory
 
