@@ -24,6 +24,7 @@ from envs.scoring import normal_form
 from envs.tasks import SPECS
 from envs.tasks.base import Session, Slot
 from envs.tasks.engine import Builder, Knobs
+from envs.text import holds
 
 BENCH_FAMILIES = ("procurement", "support")
 """Two train families, so that the table stays comparable as families are added."""
@@ -132,9 +133,9 @@ def measure(manager: Manager, session: Session, budget: int, chat: ChatML, row: 
             for slot in slots:
                 row.asked[slot.source] += 1
                 forms = needed(session, slot, turn, called)
-                row.present[slot.source] += all(any(normal_form(f) in shown for f in accepted) for accepted in forms)
+                row.present[slot.source] += all(any(holds(shown, normal_form(f)) for f in accepted) for accepted in forms)
                 row.changed += bool(slot.stale)
-                row.stale += any(normal_form(v) in shown for v in slot.stale)
+                row.stale += any(holds(shown, normal_form(v)) for v in slot.stale)
     row.sessions += 1
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from envs.conduct import conduct
 from envs.tasks.base import DAMAGED, Slot
-from envs.text import normalise
+from envs.text import holds, normalise
 from envs.trajectory import Inference, Trajectory
 
 Verdict = Literal["right", "abstained", "wrong", "stale"]
@@ -157,9 +157,9 @@ def _checks(trajectory: Trajectory, texts: list[str]) -> list[Check]:
             verdict, value = judge(slot, reply) if reply is not None else ("wrong", "")
             how: str = verdict
             if verdict == "wrong":
-                how = "absent" if not value else "off_target" if any(value in t for t in mine) else "fabricated"
+                how = "absent" if not value else "off_target" if any(holds(t, value) for t in mine) else "fabricated"
             credit = 1.0 if verdict == "right" else 0.0 if verdict == "abstained" else -0.25
-            in_view = bool(mine) and not slot.never and any(normal_form(a) in mine[0] for a in slot.accept)
+            in_view = bool(mine) and not slot.never and any(holds(mine[0], normal_form(a)) for a in slot.accept)
             checks.append(
                 Check(
                     turn=index, slot=slot.name, verdict=verdict, weight=slot.weight, credit=credit, constraint=slot.constraint,
@@ -225,7 +225,7 @@ def _funnel(trajectory: Trajectory, result: Score, texts: list[str]) -> None:
     in_view = any(c.in_view for c in result.checks)
     accepted = [normal_form(a) for a in slot.accept]
     shown = any(
-        outcome.code == "shown" and evidence & set(outcome.shows) and any(a in normal_form(outcome.text) for a in accepted)
+        outcome.code == "shown" and evidence & set(outcome.shows) and any(holds(normal_form(outcome.text), a) for a in accepted)
         for inference in trajectory.inferences
         for outcome in inference.outcomes
     )

@@ -37,7 +37,7 @@ MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
 MAX_FOLDS = get_profile("core@1").max_folds
 GAP = re.compile(r"e(\d+)(?:-e(\d+))? (?:dropped|w\d+)\b")
-LEAST_SHARE, PADDING = 0.045, "; the rest stands in these events"
+LEAST_SHARE, PADDING = 0.05, "; the rest stands in these events"
 PAGE_ROOM = 320
 """Tokens of a page with its tag and the call that asks for it."""
 
@@ -455,8 +455,8 @@ class Mind:
         if not pointers:
             return ""
         text = turn()
-        least = LEAST_SHARE * self.view.tokens
-        while not notes and " @" not in text and self.chat.count(text) < min(least, 80):  # too short a text is refused as empty
+        least = LEAST_SHARE * max(self.view.tokens, covered)
+        while " @" not in text and self.chat.count(text) < min(least, 80):  # too short a text is refused as empty
             text += PADDING
         return text
 
