@@ -86,7 +86,7 @@ class Episode:
         episode = cls(probe.session, profile, chat, prompt=prompt, manager=manager)
         episode._replaying = True
         for text in probe.prefix:
-            said = respell(text, probe.session, episode.rules, episode.state.current)
+            said = respell(text, probe.session.tools, episode.rules, episode.state.current)
             if said:
                 episode.step(Sampled(chat.turn_ids(said), said))
         if episode.done or episode.turn != probe.start:

@@ -157,7 +157,7 @@ def test_over_whole_expert_sessions_every_canary_in_a_view_belongs_to_an_event_s
         canary = {e.seq: CANARY.findall(e.text) for e in episode.log if not e.sub}
         read: set[int] = set()
         for inference, view in zip(episode.inferences, episode.trajectory("expert").views(), strict=True):
-            text = "\n".join(m.content for m in view) + " ".join(inference.out)
+            text = "\n".join([*(m.content for m in view), *inference.out])
             allowed = {c for seq in [*inference.visible, *read] for c in canary[seq]}
             assert set(CANARY.findall(text)) <= allowed
             hidden_somewhere += bool(inference.out)

@@ -233,14 +233,14 @@ def test_closed_book_is_right_at_most_once_in_a_hundred(chat):
 
 
 def test_closed_book_plays_whole_episodes_and_fails(chat):
+    """Abstaining is right where nothing was stated, and a yes or no can be guessed; of the rest at most one in a hundred."""
     episodes = [Episode(module.generate(seed), CORE, chat) for module in FAMILIES.values() for seed in range(3)]
     play(episodes, ClosedBook(chat))
-    for e in episodes:
-        result = score(e.trajectory("closed_book"))
-        assert not result.fully_right
-        assert not [c for c in result.checks if c.verdict == "right" and not c.never and c.slot != "over"], (
-            "abstaining is right where nothing was stated, and a yes or no can be guessed"
-        )
+    results = [score(e.trajectory("closed_book")) for e in episodes]
+    assert not any(r.fully_right for r in results)
+    asked = [c for r in results for c in r.checks if not c.never and c.slot != "over"]
+    assert len(asked) > 200
+    assert sum(c.verdict == "right" for c in asked) <= 0.01 * len(asked)
 
 
 def test_no_question_contains_its_own_answer():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from envs.chat import ChatML
@@ -36,7 +36,8 @@ from envs.tasks.engine import NONE, FamilySpec
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
 MAX_FOLDS = get_profile("core@1").max_folds
-GAP = re.compile(r"e(\d+)(?:-e(\d+))? (?:dropped|w\d+)\b")
+GAP = re.compile(r"e(\d+)(?:-e(\d+))? dropped\b")
+ELSEWHERE = re.compile(r"e(\d+)(?:-e(\d+))? w\d+\b")
 LEAST_SHARE, PADDING = 0.05, "; the rest stands in these events"
 PAGE_ROOM = 320
 """Tokens of a page with its tag and the call that asks for it."""
@@ -51,6 +52,14 @@ class Known:
     evidence: bool = False
 
 
+def pieces(block: Block) -> list[Block]:
+    """The events of a read-back of a range, each as a block of its own; a read-back of one event as it is."""
+    if block.last == block.first:
+        return [block]
+    parts = re.split(r"(?:^|\n)\[e(\d+) \w+\] ", block.text)
+    return [replace(block, first=int(e), last=int(e), text=t) for e, t in zip(parts[1::2], parts[2::2], strict=True)]
+
+
 class Mind:
     """One view as the expert understands it."""
 
@@ -61,9 +70,8 @@ class Mind:
         self.question: Block = self.seen.question
         self.request: Request = read_request(self.spec, self.question.text)
         self.briefs: list[tuple[Block, Stated]] = [(b, s) for b in self.seen.of("fold") if (s := brief_facts(self.spec, b.text))]
-        self.results: list[tuple[Block, Stated]] = [
-            (b, s) for b in [*self.seen.of("result"), *self.seen.reads] if (s := result_facts(self.spec, b.text))
-        ]
+        texts = [*self.seen.of("result"), *(piece for b in self.seen.reads for piece in pieces(b))]
+        self.results: list[tuple[Block, Stated]] = [(b, s) for b in texts if (s := result_facts(self.spec, b.text))]
 
         self.summary: dict[str, Pointer] = {}
         for block in self.seen.of("boundary"):
@@ -99,7 +107,7 @@ class Mind:
         return newest if len({k.value for k in top}) > 1 and not any(k.evidence for k in top) else 0
 
     def gaps(self) -> list[int]:
-        """Events that the index lists as dropped, or as of another window: nothing else tells what they held."""
+        """Events that the index lists as dropped: nothing else tells what they held."""
         return [int(m[2] or m[1]) for m in GAP.finditer(self.seen.out)]
 
     def constraint(self) -> Known | None:
@@ -269,7 +277,19 @@ class Mind:
             asked = any(self.requests(hit, entity, t) for t in (*self.spec.work, *self.spec.changes))
             return [hit.first + 2] if asked else []
 
-        return self.search(words, result_of)
+        return self.search(words, result_of) or self.read_elsewhere()
+
+    def read_elsewhere(self) -> str:
+        """The next page of what other windows hold, when no search has found it."""
+        if not self.seen.managed:
+            return ""
+        for m in ELSEWHERE.finditer(self.seen.out):
+            first, last = int(m[1]), int(m[2] or m[1])
+            seen = [b for b in self.seen.of("read") if (b.first, b.last) == (first, last) and b.place > self.question.place]
+            page, pages = max(((b.page, b.pages) for b in seen), default=(0, 1))
+            if page < pages:
+                return f"read e{first}" + (f"-e{last}" if last > first else "") + (f" p{page + 1}" if page else "")
+        return ""
 
     @staticmethod
     def requests(hit: Block, entity: str, template: str) -> bool:
@@ -278,7 +298,7 @@ class Mind:
         return entity in hit.text and sum(w in hit.text for w in wanted) >= min(2, len(wanted))
 
     def search(self, searches: Sequence[str], events: Callable[[Block], list[int]]) -> str:
-        if not self.seen.managed or not self.seen.of("boundary"):
+        if not self.seen.managed or not (self.seen.of("boundary") or ELSEWHERE.search(self.seen.out)):
             return ""
         made = {o.text for o in self.seen.own if o.place > self.question.place}
         for words in searches:
@@ -432,15 +452,18 @@ class Mind:
         covered += sum(self.chat.count(o.text) for o in self.seen.own if o.place < self.question.place)
         most = sum(self.chat.count(n) + 1 for n in notes) + int(0.24 * covered) + 3  # a longer text would gain too little
 
-        def turn() -> str:
+        def said() -> str:
             entries = []
             for name, events in pointers.items():
                 body = ", ".join(f"{self.spec.attr(a).noun} {v}" for a, v in facts[name].items())
                 entries.append(f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f": {body}" if body else ""))
+            return "; ".join(entries)
+
+        def turn(padding: str = "") -> str:
             named = {e for events in pointers.values() for e in events}
             lost = [k for k in held if k not in named][-8:]
             cites = f" @{','.join(f'e{k}' for k in lost)}" if lost else ""
-            return "\n".join([*notes, f"compress e{upto} {'; '.join(entries)}{cites}"])
+            return "\n".join([*notes, f"compress e{upto} {said()}{padding}{cites}"])
 
         while not self.fits(turn(), min(92, most)) and len(pointers) > 1:
             del pointers[next(iter(pointers))]
@@ -454,11 +477,10 @@ class Mind:
                         del facts[name][attr]
         if not pointers:
             return ""
-        text = turn()
-        least = LEAST_SHARE * max(self.view.tokens, covered)
-        while " @" not in text and self.chat.count(text) < min(least, 80):  # too short a text is refused as empty
-            text += PADDING
-        return text
+        padding, least = "", min(LEAST_SHARE * max(self.view.tokens, covered), 70)
+        while self.chat.count(said() + padding) < least:  # too short a text for much is refused as empty
+            padding += PADDING
+        return turn(padding)
 
     def renotes(self) -> list[str]:
         """Notes of records that a result in view has made out of date: once it is compressed nothing would tell."""

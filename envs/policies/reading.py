@@ -172,10 +172,13 @@ def _host_blocks(content: str, place: int) -> tuple[str, tuple[Block, ...]]:
     """The blocks of one host message, after the lines before its first tag: those continue the block before."""
     before, blocks = "", list[Block]()
     for line in content.split("\n"):
-        if block := _tagged(line, place):
+        block = _tagged(line, place)
+        held = blocks[-1] if blocks else None
+        # The events of a range that is read back bring their tags along: they are part of its text.
+        quoted = held and held.kind == "read" and held.first < held.last and block and held.first <= block.first <= held.last
+        if block and not quoted:
             blocks.append(block)
-        elif blocks:
-            held = blocks[-1]
+        elif held:
             opens = held.kind == "read" and not held.text
             blocks[-1] = replace(held, text=line if opens else f"{held.text}\n{line}")
         else:
@@ -220,6 +223,9 @@ def _spec_of(system: str) -> FamilySpec:
     lines = system.split("\n")
     for spec in SPECS.values():
         if f"{spec.lookup.signature} | {spec.change.signature}" in lines:
+            return spec
+    for spec in SPECS.values():
+        if all(f'"name": "{tool.name}"' in system for tool in (spec.lookup, spec.change)):
             return spec
     raise ValueError("no family known to the scripted policies has the tools of this contract: " + " / ".join(lines[:4]))
 

@@ -1,0 +1,38 @@
+"""The expert under profiles with windows: it reads the view as core@1 would show it, and its turn is spelled for the profile."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from envs.chat import ChatML, Message
+from envs.policies.base import View
+from envs.policies.expert import Expert, Mind
+from envs.policies.reading import spec_of
+from envs.profiles import Profile
+from envs.respell import respell, to_core
+
+WINDOW = re.compile(r"^(?:\[state\] )?window (w\d+)\b", re.MULTILINE)
+
+
+class UnifiedExpert(Expert):
+    """The scripted expert for ``unified@…``: all work in the window it finds itself in; other windows are searched and read."""
+
+    name = "unified_expert"
+
+    def __init__(self, chat: ChatML, profile: Profile) -> None:
+        super().__init__(chat, profile.view_budget)
+        self.profile = profile
+
+    def text(self, view: View) -> str:
+        """The turn for one view. Raises ValueError when the view says of no window that it is the current one."""
+        spec = spec_of(view.messages)
+        tools = (spec.lookup, spec.change)
+        places = WINDOW.findall(view.messages[0].content)
+        if not places:
+            raise ValueError("the view says of no window that it is the current one: not a profile with windows")
+        messages = [
+            m if m.role != "assistant" else Message(m.role, to_core(m.content, tools, self.profile), m.ids) for m in view.messages
+        ]
+        core = Mind(replace(view, messages=messages), self.chat, self.budget).act()
+        return respell(core, tools, self.profile, places[-1])
