@@ -21,7 +21,7 @@ HELD_OUT = frozenset(HELD_OUT_FAMILIES) | {
 class Arm(Strict):
     """One contestant: who acts, under which profile and prompt, over whose view."""
 
-    policy: Literal["hf", "expert", "never_read", "always_read", "abstainer", "fabricator", "closed_book"]
+    policy: Literal["hf", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book"]
     model: str | None = None
     """Model name or folder; for ``hf`` only."""
     profile: Literal["core@1", "plain@1"] = "core@1"

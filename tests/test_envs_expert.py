@@ -301,7 +301,7 @@ def test_the_fabricator_is_wrong_where_nothing_was_stated(chat, play_probes):
 
 
 def test_scripted_policies_by_name():
-    assert set(SCRIPTED) == {"expert", "never_read", "always_read", "abstainer", "fabricator", "closed_book"}
+    assert set(SCRIPTED) == {"expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book"}
 
 
 # ---- probes ------------------------------------------------------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 
 from envs.chat import ChatML
 from envs.policies.base import Sampled, View
 from envs.policies.expert import Expert, Known, Mind
 from envs.policies.reading import Block, read_request, read_view, spec_of
-from envs.tasks.surface import draw
+from envs.tasks.surface import PATTERNS, draw
 
 
 class NeverRead(Expert):
@@ -81,6 +82,22 @@ def _invent(view: View, move: str) -> str:
     return "; ".join(parts)
 
 
+class LastValue(Expert):
+    """Plays along and answers with the last text of the right kind that stands in the view: what a pattern alone can do."""
+
+    name = "last_value"
+
+    def text(self, view: View) -> str:
+        mind = Mind(view, self.chat, self.budget)
+        move = _Blind(view, self.chat, self.budget).act()
+        if "=" not in move.split(" ", 1)[0]:
+            return move
+        text = "\n".join(m.content for m in view.messages)
+        kinds = {a.name: a.kind for a in mind.spec.attrs}
+        found = {s: re.findall(rf"(?<![\w-])(?:{PATTERNS[kinds.get(s, 'amount')]})(?![\w-])", text) for s in mind.request.slots}
+        return "; ".join(f"{s}={values[-1] if values else 'unknown'}" for s, values in found.items())
+
+
 class ClosedBook:
     """Sees the last user message alone and guesses: a value of the right kind, or one that the message itself contains."""
 
@@ -107,5 +124,5 @@ class ClosedBook:
         return [Sampled(self.chat.turn_ids(t), t) for t in texts]
 
 
-SCRIPTED = {p.name: p for p in (Expert, NeverRead, AlwaysRead, Abstainer, Fabricator, ClosedBook)}
-__all__ = ["SCRIPTED", "Abstainer", "AlwaysRead", "ClosedBook", "Fabricator", "NeverRead"]
+SCRIPTED = {p.name: p for p in (Expert, NeverRead, AlwaysRead, Abstainer, Fabricator, LastValue, ClosedBook)}
+__all__ = ["SCRIPTED", "Abstainer", "AlwaysRead", "ClosedBook", "Fabricator", "LastValue", "NeverRead"]

@@ -56,9 +56,14 @@ class _Siblings:
         return made
 
     def _other(self) -> str:
-        kind = self.spec.attr(self.attr).kind
-        while (value := draw(kind, self.base.rng)) in self.values:
-            pass
+        """Another value, of as many tokens: the twin's prefix then meets the same limits."""
+        kind, count = self.spec.attr(self.attr).kind, self.base.chat.count
+        size = count(f" {self.values[-1]}")
+        value = self.values[-1]
+        for _ in range(200):
+            value = draw(kind, self.base.rng)
+            if value not in self.values and count(f" {value}") == size:
+                return value
         return value
 
     def _static(self) -> Iterator[Probe]:

@@ -49,6 +49,7 @@ class Base:
     start: int
     subject: str
     rng: random.Random
+    chat: ChatML
 
     @property
     def name(self) -> str:
@@ -98,7 +99,7 @@ def make_base(family: str, seed: int, kind: str, chat: ChatML) -> Base | None:
     stand_in = builder.finish({"probe": kind})
     session = stand_in.model_copy(update={"turns": (*stand_in.turns, stand_in.turns[-1])})
     episode, prefix = play_prefix(session, chat)
-    return None if episode.done else Base(kind, builder, session, prefix, episode.state, episode.turn, subject, rng)
+    return None if episode.done else Base(kind, builder, session, prefix, episode.state, episode.turn, subject, rng, chat)
 
 
 def ask(base: Base, attr: str, keep: bool = False) -> Session:
