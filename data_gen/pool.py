@@ -17,13 +17,17 @@ from typing import Any
 from data_gen.build import Stream, check_tries
 from data_gen.config import DataConfig
 from data_gen.journal import Journal
-from data_gen.records import chunk_size, make_chunk
+from data_gen.records import caches_of_texts, chunk_size, make_chunk
 from envs.chat import get_chat
 from envs.config import ConfigError
 from envs.runs import DataError
 
 AHEAD = 3
 """Chunks under way or waiting for their turn, for each process: what bounds memory."""
+
+
+COLLECT_EVERY = 20_000
+"""New objects between two collections of garbage: at Python's 700 they take a third of the time, over objects that hardly form cycles."""
 
 
 @dataclass
@@ -70,9 +74,10 @@ class Work:
 def make_all(config: DataConfig, work: list[Work], processes: int, on_units: Callable[[str, int], None]) -> None:
     """Fill every stream. ``on_units`` hears of every chunk written: the stream's name and the number of wanted units in it."""
     if processes == 1:
-        for w in work:
-            while w.wants_more:
-                on_units(w.stream.name, w.put(make_chunk(config, w.stream, w.take(), chunk_size(w.count))))
+        with _rare_collections():
+            for w in work:
+                while w.wants_more:
+                    on_units(w.stream.name, w.put(make_chunk(config, w.stream, w.take(), chunk_size(w.count))))
         return
     with _executor(config, processes) as executor:
         under_way: dict[Future[dict[str, Any]], Work] = {}
@@ -97,6 +102,16 @@ def _next(work: list[Work]) -> Work | None:
 
 
 @contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(COLLECT_EVERY, 10, 10)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@contextlib.contextmanager
 def _executor(config: DataConfig, processes: int) -> Iterator[ProcessPoolExecutor]:
     # Forked from a clean server: forking a process that has threads (a test runner, a tracker) may hang.
     context = multiprocessing.get_context("forkserver")
@@ -114,7 +129,9 @@ def _start(tokenizer: str) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     get_chat(tokenizer)
+    caches_of_texts()
     gc.freeze()
+    gc.set_threshold(COLLECT_EVERY, 10, 10)
 
 
 def _end_with_parent() -> None:

@@ -5,14 +5,16 @@ So the process that writes parses no trajectory, and memory does not grow with t
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 from data_gen.build import Stream, Unit, candidate, make_unit
 from data_gen.config import DataConfig
 from data_gen.near import as_text, body_hash, sketch
-from envs import text
 from envs.chat import ChatML, get_chat
+from envs.text import normalise
 from envs.trajectory import Trajectory
 
 CHUNK = 16
@@ -34,11 +36,21 @@ def make_chunk(config: DataConfig, stream: Stream, first: int, size: int) -> dic
     return {"first": first, "next": first + size, "units": [record(u) for u in units if u is not None]}
 
 
+@lru_cache(maxsize=1)
+def caches_of_texts() -> tuple[Any, ...]:
+    """Every large cache of the simulator in this process (parsed views, normalised texts, token ids). Ask before ``gc.freeze``."""
+    kind = type(normalise)
+    caches = [c for c in gc.get_objects() if type(c) is kind and str(c.__module__).startswith("envs")]
+    return tuple(c for c in caches if (c.cache_parameters()["maxsize"] or 0) > FORGET)
+
+
 def forget(chat: ChatML) -> None:
-    """Empty the process's caches of whole texts once they are large: left alone they grow to several hundred MB."""
-    for cache in (chat._encode, chat._host, text.normalise):
+    """Empty the process's caches of whole texts once they are large: left alone they grow by several hundred MB."""
+    for cache in (chat._encode, chat._host, *caches_of_texts()):
         if cache.cache_info().currsize > FORGET:
             cache.cache_clear()
+    if len(chat._pieces) > 5 * FORGET:  # words come again, values are new all the time
+        chat._pieces.clear()
 
 
 def record(unit: Unit) -> dict[str, Any]:

@@ -86,6 +86,8 @@ def merge(out: Path, folders: list[Path]) -> dict[str, Any]:
     in_order = [shards[f"{i}/{n}"] for i in range(1, n + 1)]
     config = load_config(DataConfig, in_order[0] / "config.yaml").model_copy(update={"out": str(out)})
     if held := _finished(out, first["config"]):
+        if held["shard"]:
+            raise ConfigError(f"merge: {out}: the folder holds shard {held['shard']}: choose another out")
         return held
     out.mkdir(parents=True, exist_ok=True)
     write_text_atomic(out / "config.yaml", dump_config(config))

@@ -142,6 +142,8 @@ def test_shards_in_any_order_of_making_and_naming_join_to_one_set(tmp_path):
     assert {r["family"] for r in rows if r["kind"] == "direct"} == {"procurement", "support"}
     with pytest.raises(ConfigError, match=r"shard 2/3 is missing"):
         merge(tmp_path / "x", [folders[0], folders[2]])
+    with pytest.raises(ConfigError, match=r"the folder holds shard 1/3"):
+        merge(folders[0], folders)
     with pytest.raises(ConfigError, match=r"are both shard 1/3"):
         merge(tmp_path / "x", [folders[0], folders[0]])
     with pytest.raises(ConfigError, match="choose another out for shard 1/3"):
