@@ -13,9 +13,11 @@ from envs.contracts import contract_table
 from envs.cost import cost_markdown, cost_table
 from envs.hashes import protocol_hash
 from envs.manager_bench import bench, bench_markdown, model_summariser
+from envs.play_cli import register as register_play
 from envs.profiles import PROFILES
 from envs.runs import cli_errors, read_jsonl, write_text_atomic
 from envs.seeds import seed_table
+from envs.sessions_cli import register as register_sessions
 from envs.show import show_trajectory
 from envs.trajectory import Trajectory
 
@@ -123,6 +125,9 @@ def managers(
         if write:
             write_text_atomic(write, text)
 
+
+register_play(app)
+register_sessions(app)
 
 if __name__ == "__main__":
     app()

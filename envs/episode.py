@@ -12,7 +12,7 @@ from typing import Any
 from envs import compact, hermes
 from envs.capacity import check_capacity
 from envs.chat import ChatML, Message
-from envs.compact import Call
+from envs.compact import Call, Parsed
 from envs.gate import check_evidence
 from envs.lean import due_boundary, due_stage, fold_stage
 from envs.ledger import Ledger
@@ -131,7 +131,7 @@ class Episode:
         event = self.log.append(
             "assistant", sampled.text, window=self.state.current, run=self.state.run, ids=tuple(sampled.ids)
         )  # fmt: skip
-        parsed = PARSE[self.rules.syntax](sampled.text, sampled.cut, self.rules, self.session.tools)
+        parsed = self._parse(sampled)
         outcomes: list[StoredOutcome] = []
         if parsed.kind == "notice":
             self._notices += 1
@@ -150,6 +150,10 @@ class Episode:
                 self._end("answered")
             else:
                 self._next_user()
+
+    def _parse(self, sampled: Sampled) -> Parsed:
+        """What a turn says: calls, an answer, or nothing usable."""
+        return PARSE[self.rules.syntax](sampled.text, sampled.cut, self.rules, self.session.tools)
 
     def _calls(self, turn: int, calls: list[Call], visible: frozenset[int]) -> list[StoredOutcome]:
         """Carry out the calls of a turn in order, each on the state that the one before left."""
@@ -402,7 +406,7 @@ class Episode:
             prefix_events=self.prefix_events, events=[e.as_dict() for e in self.log], inferences=self.inferences,
             replies=self.replies, stated=self.ledger.in_force(), reason=self.reason or "unfinished",
             notes={n.key: n.value for n in self.state.notes}, memory=self._memory(), truth=self.ledger.truth(),
-            over_tokens=self._overran,
+            over_tokens=self._overran, indexed=self.rules.managed and self.rules.index,
         )  # fmt: skip
 
     def _memory(self) -> list[StoredEntry]:

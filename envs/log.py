@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Role = Literal["user", "assistant", "tool", "host"]
+Role = Literal["user", "assistant", "tool", "host", "system", "memory", "notice"]
+"""The last three come from session files alone (``envs.sessions``): they are main events that the host renders with their tag."""
 _COUNTED = {"user": 0, "assistant": 1, "tool": 2}
 
 
@@ -30,7 +31,7 @@ class Event:
     window: str
     run: int
     name: str = ""
-    """Business tool of a result; ``ok``, ``moved``, ``read``, ``find``, ``notice``, ``clear`` or a rejection code for an outcome."""
+    """Business tool of a result; speaker of a session file's message (``user north``, ``notice``); ``ok``, ``moved``, ``read``, ``find``, ``notice``, ``clear`` or a rejection code for an outcome."""
     turn: int = 0
     """For results and outcomes: the ``seq`` of the policy turn that caused them."""
     ids: tuple[int, ...] | None = None
@@ -92,7 +93,7 @@ class Log:
         event = Event(len(self._main) + 1, 0, role, text, window, run, **more)
         self._main.append(len(self._events))
         user, own, tool = self._counts[-1]
-        kind = _COUNTED[role]
+        kind = _COUNTED.get(role)
         self._counts.append((user + (kind == 0), own + (kind == 1), tool + (kind == 2)))
         if not self._stretches or self._stretches[-1][0] != window:
             self._stretches.append((window, event.seq))

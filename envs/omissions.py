@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from envs.log import Log
-from envs.state import Note, State, after_rewrite
+from envs.state import Note, State, Window, after_rewrite
 from envs.tasks.base import Injection
+from envs.text import states
 
 
 def inject(log: Log, state: State, injection: Injection) -> State:
@@ -35,4 +36,20 @@ def inject(log: Log, state: State, injection: Injection) -> State:
             notes.append(note)
         else:
             notes[place] = note
-    return after_rewrite(log, replace(state, windows=windows, notes=tuple(notes)), None)
+    for key, (value, source) in (*injection.claim.items(), *injection.old.items()):
+        stated = bool(source) and states(log.main(source).text, value)
+        refs = (source,) if source else ()
+        status = "old" if key in injection.old else "current"
+        note = Note(key, value, refs, status, standing="current" if stated else "candidate")
+        notes = [*(n for n in notes if n.key != key), note]
+    hidden = dict(state.hidden)
+    for turn in injection.drop:
+        hidden[turn] = "dropped"
+        windows = {
+            name: replace(w, folds=tuple(f for f in w.folds if not f.first <= turn <= f.last)) for name, w in windows.items()
+        }
+    state = replace(state, windows=windows, notes=tuple(notes), hidden=hidden)
+    if injection.window:
+        made = Window(f"w{len(windows) + 1}", title=injection.window)
+        state = replace(state.with_window(made), current=made.id, moved=f"opened from {state.current}")
+    return after_rewrite(log, state, None)

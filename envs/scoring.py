@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from envs.conduct import conduct
-from envs.tasks.base import Slot
-from envs.text import normalise
+from envs.tasks.base import DAMAGED, Slot
+from envs.text import holds, normalise
 from envs.trajectory import Inference, Trajectory
 
 Verdict = Literal["right", "abstained", "wrong", "stale"]
@@ -143,7 +143,7 @@ def score(trajectory: Trajectory) -> Score:
         infrastructure=trajectory.reason == "backend_error", within_budget=not trajectory.over_tokens and not trajectory.reason.startswith(("limit", "context")),
         **_contract(trajectory.inferences), **conduct(trajectory),
     )  # fmt: skip
-    if trajectory.variant in ("missing", "superseded"):
+    if trajectory.variant in DAMAGED and trajectory.session.turns[trajectory.start].slots:
         _funnel(trajectory, result, texts)
     return result
 
@@ -157,9 +157,9 @@ def _checks(trajectory: Trajectory, texts: list[str]) -> list[Check]:
             verdict, value = judge(slot, reply) if reply is not None else ("wrong", "")
             how: str = verdict
             if verdict == "wrong":
-                how = "absent" if not value else "off_target" if any(value in t for t in mine) else "fabricated"
+                how = "absent" if not value else "off_target" if any(holds(t, value) for t in mine) else "fabricated"
             credit = 1.0 if verdict == "right" else 0.0 if verdict == "abstained" else -0.25
-            in_view = bool(mine) and not slot.never and any(normal_form(a) in mine[0] for a in slot.accept)
+            in_view = bool(mine) and not slot.never and any(holds(mine[0], normal_form(a)) for a in slot.accept)
             checks.append(
                 Check(
                     turn=index, slot=slot.name, verdict=verdict, weight=slot.weight, credit=credit, constraint=slot.constraint,
@@ -174,10 +174,10 @@ def _reads(trajectory: Trajectory) -> list[Read]:
     reads = []
     refused: set[int] = set()
     for inference in trajectory.inferences:
-        hidden = set(_out_events(inference.out))
+        indexed = set(_out_events(inference.out)) if trajectory.indexed else set()
         for outcome in inference.outcomes:
             if outcome.code == "shown" and outcome.shows:
-                trigger = "rejection" if inference.turn in refused else "index" if hidden & set(outcome.shows) else "self"
+                trigger = "rejection" if inference.turn in refused else "index" if indexed & set(outcome.shows) else "self"
                 reads.append(Read(turn=inference.turn, tool=outcome.tool, trigger=trigger, shows=outcome.shows))
         if any("try read" in o.text for o in inference.outcomes if o.code not in ("ok", "shown", "result")):
             refused.add(inference.turn)
@@ -225,7 +225,7 @@ def _funnel(trajectory: Trajectory, result: Score, texts: list[str]) -> None:
     in_view = any(c.in_view for c in result.checks)
     accepted = [normal_form(a) for a in slot.accept]
     shown = any(
-        outcome.code == "shown" and evidence & set(outcome.shows) and any(a in normal_form(outcome.text) for a in accepted)
+        outcome.code == "shown" and evidence & set(outcome.shows) and any(holds(normal_form(outcome.text), a) for a in accepted)
         for inference in trajectory.inferences
         for outcome in inference.outcomes
     )

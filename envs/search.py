@@ -23,13 +23,13 @@ def words(text: str) -> list[str]:
 
 
 def _searchable(log: Log, event: Event, last: int) -> bool:
-    """User messages, business results and the policy's replies: evidence, not earlier context calls."""
+    """Messages, business results and the policy's replies: evidence, not earlier context calls."""
     if event.sub or event.seq >= last:
         return False
-    if event.role in ("user", "tool"):
+    if event.role != "assistant":
         return True
     nxt = event.seq + 1
-    return event.role == "assistant" and nxt <= log.last and log.main(nxt).role == "user"
+    return event.role == "assistant" and nxt <= log.last and log.main(nxt).role not in ("assistant", "tool")
 
 
 def search(log: Log, query: str, turn: int, hits: int, size: int, chat: ChatML, window: str = "") -> list[tuple[int, str]]:

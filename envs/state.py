@@ -162,6 +162,8 @@ class State:
     stages: tuple[Stage, ...] = ()
     admitted: bool = True
     """False while a profile with an admission length still shows plain history."""
+    overlaid: frozenset[int] = frozenset()
+    """Main events that a session file's damage takes out of view, whatever they are; no call can put one here."""
 
     @property
     def window(self) -> Window:
@@ -191,6 +193,8 @@ def reason_out(log: Log, state: State, event: Event) -> str:
 
     One reason only, by the precedence window, boundary, fold, cleared, alias, control, injected.
     """
+    if event.seq in state.overlaid and not event.sub:
+        return "dropped"
     if event.role == "user" and event.run >= state.protect:
         return ""
     seq = event.turn if event.sub else event.seq

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 
@@ -12,9 +13,19 @@ def normalise(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
+@lru_cache(maxsize=20_000)
+def _whole(value: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![a-z0-9]){re.escape(value)}(?![a-z0-9])")
+
+
+def holds(text: str, value: str) -> bool:
+    """Whether a normalised text holds a normalised value as a whole: ``4 march`` does not stand in ``14 march``."""
+    return bool(value) and value in text and _whole(value).search(text) is not None
+
+
 def states(text: str, value: str) -> bool:
     """Whether a text holds a value."""
-    return normalise(value) in normalise(text)
+    return holds(normalise(text), normalise(value))
 
 
 def same_value(one: str, two: str) -> bool:

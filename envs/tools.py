@@ -99,7 +99,7 @@ def _conflict(host: Host, state: State, key: str) -> str:
 
 def _name(host: Host, seq: int) -> str:
     event = host.log.main(seq)
-    return {"user": "user", "assistant": "own"}.get(event.role, event.name)
+    return "own" if event.role == "assistant" else event.name or "user"
 
 
 def read(host: Host, state: State, call: Call) -> Done:

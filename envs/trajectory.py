@@ -118,13 +118,15 @@ class Trajectory(Record):
     stated: dict[str, list[int]] = Field(default_factory=dict)
     """Ground truth: fact key -> events that state the value in force at the end."""
     reason: str
-    """``answered``, ``limit_run``, ``limit_notices``, ``limit_session``, ``limit_tokens``, ``context_overflow`` or ``backend_error``."""
+    """``answered``, ``limit_run``, ``limit_notices``, ``limit_session``, ``limit_tokens``, ``context_overflow`` ``backend_error``, or ``unfinished``."""
     notes: dict[str, str] = Field(default_factory=dict)
     """Public notes at the end: key -> value."""
     memory: list[StoredEntry] = Field(default_factory=list)
     """Entries of all memories at the end, public ones first."""
     truth: dict[str, str] = Field(default_factory=dict)
     """Ground truth: fact key -> the value in force at the end."""
+    indexed: bool = True
+    """The policy saw an omission index."""
     over_tokens: bool = False
     """The token limit was passed, though a final answer under way was let finish."""
 

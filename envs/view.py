@@ -31,7 +31,7 @@ def block(event: Event, state: State, chat: ChatML, tagged: bool) -> str:
     if event.role == "host" or not tagged:
         return event.text
     if event.role == "user":
-        return f"[e{event.seq} user] {event.text}"
+        return f"[e{event.seq} {event.name or 'user'}] {event.text}"
     if event.seq in state.cleared:
         return f"[e{event.seq} {event.name}] cleared {chat.count(event.text)} tokens"
     return f"[e{event.seq} {event.name}] {event.text}"

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from envs.scoring import Score
+from envs.tasks.base import DAMAGED
 from eval.stats import Bounds, Unit
 
-DAMAGED = ("missing", "superseded")
-VARIANTS = ("present", *DAMAGED, "never_stated")
+VARIANTS = ("present", *DAMAGED, "fabricated", "never_stated", "irrelevant_gap", "historical")
 FUNNEL = ("accessible", "suspected", "located", "used")
 HOW = {
     "abstained": "withheld the answer",

@@ -14,11 +14,9 @@ from envs.profiles import CORE_TOOLS, Profile
 from envs.rewards import reference_cost, saving
 from envs.runs import read_jsonl
 from envs.scoring import Check, Score, score
-from envs.tasks.base import Probe
+from envs.tasks.base import DAMAGED, Probe
 from rl.outcome import Outcome, mean
 from rl.rollout import Played
-
-DAMAGED = ("missing", "superseded")
 
 
 def load_probes(path: str | Path, field: str) -> list[Probe]:

@@ -19,11 +19,14 @@ from envs.tasks import FAMILIES, HELD_OUT_FAMILIES, SPECS, TRAIN_FAMILIES
 from envs.tasks.base import ToolSpec, content_hash, split_of
 from envs.tasks.engine import Knobs
 from envs.tasks.surface import PATTERNS
+from envs.text import holds
 
 CORE = get_profile("core@1")
 REFUSED = re.compile(r"^! ")
 VALUE = re.compile(
-    "|".join(f"(?:{p})" for p in (r"\b\d{3,6}\b", *(PATTERNS[k] for k in ("code", "date", "clock", "hotel", "address"))))
+    "|".join(
+        rf"(?<!\w)(?:{p})(?!\w)" for p in (r"\d{3,6}", *(PATTERNS[k] for k in ("code", "date", "clock", "hotel", "address")))
+    )
 )
 
 
@@ -197,7 +200,7 @@ def test_every_value_the_expert_emits_stands_in_the_view_it_saw(expert_sessions,
                     notes += 1
                 elif word in ("fold", "compress"):
                     for value in VALUE.findall(line):
-                        assert normal_form(value) in text
+                        assert normal_form(value) in text, line
                         briefs += 1
                 elif inference.kind == "answer":
                     for part in line.split("; "):
@@ -235,7 +238,9 @@ def test_closed_book_plays_whole_episodes_and_fails(chat):
     for e in episodes:
         result = score(e.trajectory("closed_book"))
         assert not result.fully_right
-        assert result.q < 0.1
+        assert not [c for c in result.checks if c.verdict == "right" and not c.never and c.slot != "over"], (
+            "abstaining is right where nothing was stated, and a yes or no can be guessed"
+        )
 
 
 def test_no_question_contains_its_own_answer():
@@ -291,7 +296,8 @@ def test_the_fabricator_is_wrong_where_nothing_was_stated(chat, play_probes):
     for r in never:
         assert (r.checks[0].verdict, r.checks[0].how, r.q) == ("wrong", "fabricated", -0.25)
     missing = [r for p, _, r in played.values() if p.variant == "missing"]
-    assert not any(r.fully_right for r in missing)
+    # A date or a clock time has some three hundred values: over hundreds of probes one may be hit.
+    assert sum(r.fully_right for r in missing) <= max(1, 0.01 * len(missing))
 
 
 def test_scripted_policies_by_name():
@@ -338,7 +344,7 @@ def test_what_a_probe_damages_is_out_of_view_and_the_log_still_states_it(chat, p
             view = normal_form("\n".join(m.content for m in episode.view().messages))
             log = normal_form("\n".join(e.text for e in episode.log if e.role in ("user", "tool")))
             slot = probe.session.turns[probe.start].slots[0]
-            in_view = any(normal_form(a) in view for a in slot.accept)
+            in_view = any(holds(view, normal_form(a)) for a in slot.accept)
             if probe.variant == "present":
                 assert in_view
             elif probe.variant == "never_stated":
@@ -430,7 +436,7 @@ def test_knobs_name_what_is_wrong(bad):
 def test_an_unknown_family_and_tools_that_no_family_has_are_told(chat):
     from envs.tasks import get_family
 
-    with pytest.raises(ValueError, match="procurement, support, travel"):
+    with pytest.raises(ValueError, match="procurement, support, scheduling"):
         get_family("gardening")
     game = Game(make_session(["Hello. Answer: a=?"], {}, tools=(ToolSpec(name="dig", args=("where",)),)), chat)
     with pytest.raises(ValueError, match="no family known"):

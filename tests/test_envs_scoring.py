@@ -260,3 +260,17 @@ def test_under_a_manager_what_is_shown_counts_as_located(chat, probes):
     assert episode.trajectory("expert").manager == "pinned"
     assert result.reads == []
     assert result.funnel["located"] == any(c.in_view for c in result.checks)
+
+
+def test_without_an_index_no_read_is_prompted_by_it(chat):
+    from dataclasses import replace
+
+    from game import Game, roomy, shop
+
+    for index, trigger in ((True, "index"), (False, "self")):
+        game = Game(shop(1), chat, replace(roomy(), index=index))
+        game.say("quote item=desks qty=2")
+        game.say("fold e2-e3 Norra offer for the desks with the price, a code and the usual terms")
+        game.say("read e3")
+        game.say("total=4100")
+        assert [r.trigger for r in score(game.episode.trajectory("by hand")).reads] == [trigger]

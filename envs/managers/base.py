@@ -120,7 +120,7 @@ def records_of(log: Log) -> list[Record]:
     """The log as a plain history: outcomes of the host stand as user records."""
     out = []
     for position, event in enumerate(log):
-        role: Literal["user", "assistant", "tool"] = "user" if event.role == "host" else event.role
+        role: Literal["user", "assistant", "tool"] = event.role if event.role in ("assistant", "tool") else "user"
         out.append(Record(role, event.text, position, event.name if event.role == "tool" else "", event.ids))
     return out
 

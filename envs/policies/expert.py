@@ -9,8 +9,9 @@ evidence contradicts; what no readable event holds, it answers ``unknown``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from envs.chat import ChatML
 from envs.policies.base import Sampled, View
@@ -28,21 +29,26 @@ from envs.policies.reading import (
     summary,
     user_fact,
 )
+from envs.policies.rulings import Rules
 from envs.profiles import get_profile
-from envs.tasks.engine import FamilySpec
+from envs.tasks.engine import NONE, FamilySpec
 
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
+MAX_FOLDS = get_profile("core@1").max_folds
+GAP = re.compile(r"e(\d+)(?:-e(\d+))? (?:dropped|w\d+)\b")
+LEAST_SHARE, PADDING = 0.05, "; the rest stands in these events"
 PAGE_ROOM = 320
 """Tokens of a page with its tag and the call that asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A value of a key with the event that states it."""
+    """A value of a key with the event that states it; ``evidence`` when the event's own text stands in view."""
 
     value: str
     event: int
+    evidence: bool = False
 
 
 class Mind:
@@ -66,18 +72,35 @@ class Mind:
     # ---- what is known ------------------------------------------------------------------------------------------------------
 
     def known(self, entity: str, attr: str) -> Known | None:
-        """The newest value of a record's field that stands in view."""
+        """The newest value of a record's field that stands in view; of one event, its own text before what was written of it."""
+        found = self.claims(entity, attr)
+        return max(found, key=lambda k: (k.event, k.evidence), default=None)
+
+    def claims(self, entity: str, attr: str) -> list[Known]:
+        """Every value of a record's field that the view gives. A note without evidence, or an old one, claims nothing."""
         found = []
         note = self.seen.notes.get(self.spec.key(entity, attr))
-        if note:
+        if note and (note.status not in ("candidate", "old") or note.value == NONE):
             found.append(Known(note.value, note.source))
-        for block, stated in [*self.briefs, *self.results]:
-            if stated.entity == entity and attr in stated.fields:
-                found.append(Known(stated.fields[attr], block.last))
+        for blocks, evidence in ((self.briefs, False), (self.results, True)):
+            for block, stated in blocks:
+                if stated.entity == entity and attr in stated.fields:
+                    found.append(Known(stated.fields[attr], block.last, evidence))
         pointer = self.summary.get(entity)
         if pointer and attr in pointer.fields:
             found.append(Known(pointer.fields[attr], max(pointer.events)))
-        return max(found, key=lambda k: k.event, default=None)
+        return found
+
+    def contested(self, entity: str, attr: str) -> int:
+        """The event of which note and brief say different things while its own text is out of view; 0 when there is none."""
+        found = self.claims(entity, attr)
+        newest = max((k.event for k in found), default=0)
+        top = [k for k in found if k.event == newest]
+        return newest if len({k.value for k in top}) > 1 and not any(k.evidence for k in top) else 0
+
+    def gaps(self) -> list[int]:
+        """Events that the index lists as dropped, or as of another window: nothing else tells what they held."""
+        return [int(m[2] or m[1]) for m in GAP.finditer(self.seen.out)]
 
     def constraint(self) -> Known | None:
         """The newest value of the user's constraint in view."""
@@ -90,6 +113,16 @@ class Mind:
         if note:
             found.append(Known(note.value, note.source))
         return max(found, key=lambda k: k.event, default=None)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The user's rule and exceptions as far as the view tells."""
+        told = [(b.first, b.text) for b in self.seen.of("user")]
+        for block in self.seen.reads:
+            pieces = re.split(r"\n?\[e(\d+) user\] ", block.text)
+            told += [(block.first, pieces[0])] if block.name == "user" else []
+            told += [(int(e), text) for e, text in zip(pieces[1::2], pieces[2::2], strict=True)]
+        return Rules.of(self.spec, told, self.seen.notes)
 
     def was_read(self, event: int) -> bool:
         return any(b.first <= event <= b.last for b in self.seen.of("read") if b.place > self.question.place)
@@ -145,6 +178,13 @@ class Mind:
             return line
         if request.constraint:
             values[self.spec.user_fact.key] = cap.value if cap else "unknown"
+        if request.ruled:
+            value = self.rules.in_force(request.entity, self.question.first)
+            if not value and self.spec.rule and (line := self.look_for(self.spec.rule.noun)):
+                return line
+            values[request.slots[0]] = value or "unknown"
+        if (request.across or request.total) and (line := self.several(values)):
+            return line
         if request.asked:
             known = self.known(request.entity, request.asked)
             if self.seen.managed and (line := self.check(request.entity, request.asked, known)):
@@ -160,30 +200,93 @@ class Mind:
                 values[request.asked] = value
         return "; ".join(f"{s}={values.get(s, 'unknown')}" for s in request.slots)
 
+    def several(self, values: dict[str, str]) -> str:
+        """The read-back that a question over several records needs next; nothing once all amounts are known and answered."""
+        compare = self.spec.compare
+        assert compare is not None
+        entities = self.request.across or tuple(self.records())
+        amounts: dict[str, int] = {}
+        for entity in entities:
+            known = self.known(entity, compare.attr)
+            if self.seen.managed and (line := self.check(entity, compare.attr, known)):
+                return line
+            if known is None:
+                return ""
+            amounts[entity] = int(known.value)
+        if self.request.total:
+            values["sum"] = str(sum(amounts.values()))
+        elif len(amounts) == 2:
+            one, two = amounts
+            values["which"] = one if amounts[one] >= amounts[two] else two
+            values["gap"] = str(abs(amounts[one] - amounts[two]))
+        return ""
+
+    def records(self) -> list[str]:
+        """All records that the view knows of."""
+        found = [*self.summary, *(s.entity for _, s in [*self.briefs, *self.results])]
+        by_key = {self.spec.key(e, ""): e for e in self.spec.entities}
+        found += [by_key[k.rpartition(".")[0] + "."] for k in self.seen.notes if k.rpartition(".")[0] + "." in by_key]
+        return list(dict.fromkeys(found))
+
     def check(self, entity: str, attr: str, known: Known | None) -> str:
         """The read-back that the question needs, or nothing."""
         if known:
-            stale = self.open_changes(entity, known.event)
+            stale = self.open_changes(entity, known.event) or [
+                e for e in [self.contested(entity, attr)] if e and not self.was_read(e)
+            ]
             return f"read e{stale[0]}" if stale else ""
         for block in self.seen.reads:
-            if block.place > self.question.place and block.page < block.pages and entity in block.text:
-                return f"read e{block.first} p{block.page + 1}"
+            if block.page < block.pages and entity in block.text and (line := self.rest_of(block)):
+                return line
         places = self.open_changes(entity, 0) or self.places(entity)
+        places = places or [e for e in self.gaps() if not self.was_read(e)]
         if places:
             return f"read e{places[0]}"
         in_view = any(s.entity == entity and not s.changed for _, s in self.results)
-        return "" if in_view else self.look_for(entity)
+        if in_view:
+            return ""
+        return self.look_for_record(entity)
+
+    def rest_of(self, block: Block) -> str:
+        """The next page of a read-back, unless it was asked for since the question."""
+        line = f"read e{block.first} p{block.page + 1}"
+        return "" if any(o.text == line and o.place > self.question.place for o in self.seen.own) else line
 
     def look_for(self, words: str) -> str:
         """Search once for what no brief points at, then read the hits, newest first; nothing when nothing is out of view."""
+        return self.search([words], lambda hit: [hit.first])
+
+    def look_for_record(self, entity: str) -> str:
+        """Search for the requests that fetched a record and its change, one wording after the other, and read what came of them."""
+        words: list[str] = []
+        for templates in (self.spec.work, self.spec.changes):
+            for template in templates:
+                words.append(f"{entity} {template_words(template)}")
+                if any(self.requests(hit, entity, template) for hit in self.seen.of("hit")):
+                    break
+
+        def result_of(hit: Block) -> list[int]:
+            asked = any(self.requests(hit, entity, t) for t in (*self.spec.work, *self.spec.changes))
+            return [hit.first + 2] if asked else []
+
+        return self.search(words, result_of)
+
+    @staticmethod
+    def requests(hit: Block, entity: str, template: str) -> bool:
+        """Whether a search hit shows a request for the record in these words."""
+        wanted = template_words(template).split()
+        return entity in hit.text and sum(w in hit.text for w in wanted) >= min(2, len(wanted))
+
+    def search(self, searches: Sequence[str], events: Callable[[Block], list[int]]) -> str:
         if not self.seen.managed or not self.seen.of("boundary"):
             return ""
-        searched = any(o.text.startswith("find ") and o.place > self.question.place for o in self.seen.own)
-        if not searched:
-            return f"find {words}"
+        made = {o.text for o in self.seen.own if o.place > self.question.place}
+        for words in searches:
+            if f"find {words}" not in made:
+                return f"find {words}"
         shown = {b.first for b in self.seen.of("result", "user")}
-        hits = [b.first for b in self.seen.of("hit") if b.place > self.question.place and b.first not in shown]
-        left = [h for h in sorted(hits, reverse=True) if not self.was_read(h)]
+        found = {e for b in self.seen.of("hit") if b.place > self.question.place for e in events(b)}
+        left = [e for e in sorted(found - shown, reverse=True) if e < self.question.first and not self.was_read(e)]
         return f"read e{left[0]}" if left else ""
 
     def mend(self, entity: str, attr: str, known: Known) -> str:
@@ -192,7 +295,9 @@ class Mind:
         note = self.seen.notes.get(key)
         if not self.seen.managed or self.refused():
             return ""
-        wrong = note and note.value != known.value and known.event > note.source
+        wrong = (
+            note and note.status != "old" and note.value != known.value and (known.event, known.evidence) > (note.source, False)
+        )
         kept = note or any(s.entity == entity and attr in s.fields for _, s in self.briefs)
         lost = attr in self.request.keep and not self.request.call and not kept and self.was_read(known.event)
         return f"note {key}={known.value} @e{known.event}" if wrong or lost else ""
@@ -209,6 +314,11 @@ class Mind:
             found.append((block, stated, call))
         return found
 
+    @property
+    def full(self) -> bool:
+        """No further fold may stand beside those in view."""
+        return len(self.seen.of("fold")) >= MAX_FOLDS
+
     def covered(self, block: Block, call: str) -> int:
         return self.chat.count(call) + self.chat.count(block.text)
 
@@ -217,13 +327,19 @@ class Mind:
         return len(text.encode()) <= most or self.chat.count(text) <= most
 
     def constraint_note(self) -> list[str]:
-        """The user's constraint as a note line, unless it is noted."""
+        """The user's constraints as note lines, those left out that are noted."""
         key = self.spec.user_fact.key
         told = self.constraint()
         note = self.seen.notes.get(key)
+        lines = self.rules.lines(self.seen.notes)
         if not told or (note and note.value == told.value):
-            return []
-        return [f"note {key}={told.value} @e{told.event}"]
+            return lines
+        return [f"note {key}={told.value} @e{told.event}", *lines]
+
+    @property
+    def keep_limit(self) -> int:
+        """Notes that fields of records may take: a rule and its exceptions need room too."""
+        return 4 if self.rules.value else 6
 
     def fold_lines(self, block: Block, stated: Stated, call: str, keep: Sequence[str], room: int) -> list[str]:
         """Notes of what was declared important or was noted before, and the fold of one exchange."""
@@ -231,7 +347,7 @@ class Mind:
         for attr, value in stated.fields.items():
             held = self.seen.notes.get(self.spec.key(stated.entity, attr))
             if (held and held.value != value and held.source < block.first) or (
-                attr in keep and not held and len(self.seen.notes) < 6
+                attr in keep and not held and len(self.seen.notes) < self.keep_limit
             ):
                 noted[attr] = value
         notes = [f"note {self.spec.key(stated.entity, a)}={v} @e{block.first}" for a, v in noted.items()]
@@ -266,6 +382,10 @@ class Mind:
             return ""
         for block, stated, call in self.unfolded(current=True):
             if self.covered(block, call) >= MIN_COVERED:
+                if self.full:
+                    return self.compress()
+                if len(pending := self.constraint_note()) > 1:
+                    return "\n".join(pending[:3])  # too much for one turn beside the fold
                 lines = self.fold_lines(block, stated, call, self.request.keep, room=78)
                 return "\n".join(self.constraint_note() + lines if len(self.seen.notes) < 7 else lines)
         return ""
@@ -278,7 +398,7 @@ class Mind:
 
     def upkeep(self) -> str:
         """Fold a finished exchange still in full, else compress the finished Runs; nothing when there is nothing to gain."""
-        for block, stated, call in self.unfolded(current=False):
+        for block, stated, call in () if self.full else self.unfolded(current=False):
             if self.covered(block, call) >= MIN_COVERED:
                 keep = self.kept_of(block)
                 return "\n".join(self.fold_lines(block, stated, call, keep, room=88))
@@ -302,17 +422,27 @@ class Mind:
             call = next((o.text for o in reversed(self.seen.own) if o.place < block.place), "")
             if m := re.search(r"=(\w+)", call):
                 pointers.setdefault(m[1], []).append(block.first)
-        notes = self.constraint_note()
+        notes = [*self.constraint_note(), *self.renotes()]
+        if len(notes) > 1:
+            return "\n".join(notes[:3])
         facts: dict[str, dict[str, str]] = {name: {} for name in pointers}
+        # References that folds keep must be kept on, by name or by citation.
+        held = [k for b in (*self.seen.of("boundary"), *(b for b, _ in self.briefs)) for k in b.keep if k <= upto]
+        covered = sum(self.chat.count(b.text) for b in before if b.kind in ("user", "result", "fold", "boundary"))
+        covered += sum(self.chat.count(o.text) for o in self.seen.own if o.place < self.question.place)
+        most = sum(self.chat.count(n) + 1 for n in notes) + int(0.24 * covered) + 3  # a longer text would gain too little
 
         def turn() -> str:
             entries = []
             for name, events in pointers.items():
                 body = ", ".join(f"{self.spec.attr(a).noun} {v}" for a, v in facts[name].items())
                 entries.append(f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f": {body}" if body else ""))
-            return "\n".join([*notes, f"compress e{upto} {'; '.join(entries)}"])
+            named = {e for events in pointers.values() for e in events}
+            lost = [k for k in held if k not in named][-8:]
+            cites = f" @{','.join(f'e{k}' for k in lost)}" if lost else ""
+            return "\n".join([*notes, f"compress e{upto} {'; '.join(entries)}{cites}"])
 
-        while not self.fits(turn(), 92) and len(pointers) > 1:
+        while not self.fits(turn(), min(92, most)) and len(pointers) > 1:
             del pointers[next(iter(pointers))]
         # As many values as the turn holds, newest record first: one field of each, then a second.
         for _ in range(2):
@@ -320,9 +450,26 @@ class Mind:
                 attr, value = self.unkept(name, facts[name])
                 if attr:
                     facts[name][attr] = value
-                    if not self.fits(turn(), 84):
+                    if not self.fits(turn(), min(84, most)):
                         del facts[name][attr]
-        return turn() if pointers else ""
+        if not pointers:
+            return ""
+        text = turn()
+        least = LEAST_SHARE * max(self.view.tokens, covered)
+        while " @" not in text and self.chat.count(text) < min(least, 80):  # too short a text is refused as empty
+            text += PADDING
+        return text
+
+    def renotes(self) -> list[str]:
+        """Notes of records that a result in view has made out of date: once it is compressed nothing would tell."""
+        lines = []
+        for entity in self.records():
+            for attr in self.spec.attrs:
+                key = self.spec.key(entity, attr.name)
+                note, known = self.seen.notes.get(key), self.known(entity, attr.name)
+                if note and known and known.value != note.value and known.event > note.source:
+                    lines.append(f"note {key}={known.value} @e{known.event}")
+        return lines
 
     def unkept(self, entity: str, kept: dict[str, str]) -> tuple[str, str]:
         """The first field of a record whose value is certain, not noted, and not in the summary yet."""
@@ -333,6 +480,13 @@ class Mind:
             if known and not self.open_changes(entity, known.event):
                 return attr.name, known.value
         return "", ""
+
+
+@lru_cache
+def template_words(template: str) -> str:
+    """The fixed words of a template, each once: with a record's name they find the message made from it."""
+    words = (w.strip(".,:;?") for w in re.sub(r"\{\w+\}", " ", template).split())
+    return " ".join(dict.fromkeys(w for w in words if len(w) > 2))
 
 
 class Expert:

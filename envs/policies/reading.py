@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 
 from envs.chat import Message
 from envs.tasks import SPECS
-from envs.tasks.engine import ASKS, CLOSES, KEEPS, TELLS, FamilySpec
+from envs.tasks.engine import ASKS, CLOSES, KEEPS, NONE, TELLS, FamilySpec
 from envs.tasks.surface import PATTERNS, Attr, find_all, find_first
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ _TAGS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 )
 NOTE_LINE = re.compile(r"([a-z0-9_.]{1,40})=(.*?)(?: @(e\d+(?:,e\d+)*))?(?: (old|open|candidate|pending))?(?: was @e(\d+))?$")
 KEPT = re.compile(r" @(e\d+(?:,e\d+)*)$")
-POINTER = re.compile(r"([A-Za-z]+) (e\d+(?:,e\d+)*)(?:: (.*))?$")
+POINTER = re.compile(r"(\w+) (e\d+(?:,e\d+)*)(?:: (.*))?$")
 """One entry of a summary: ``desks e3,e8: total 9500``."""
 UNLISTED = "; the values are not listed here"
 """End of a brief that had no room for values."""
@@ -65,6 +65,7 @@ class Noted:
 
     value: str
     source: int
+    status: str = ""
 
 
 Notes = tuple[tuple[str, Noted], ...]
@@ -131,7 +132,8 @@ def read_view(messages: Sequence[Message]) -> Seen:
         if message.role == "assistant":
             turn = _own_turn(message.content, place)
             own.append(turn)
-            notes.update(turn.notes)
+            # A note turn may stand in the history still when the header has a newer value of its key.
+            notes.update((k, n) for k, n in turn.notes if k not in notes or notes[k].source <= n.source)
         elif managed:
             before, found = _host_blocks(message.content, place)
             if before and blocks:
@@ -145,7 +147,7 @@ def read_view(messages: Sequence[Message]) -> Seen:
 
 
 def _notes(lines: Sequence[str]) -> Notes:
-    return tuple((m[1], Noted(m[2], _first_event(m[3]))) for line in lines if (m := NOTE_LINE.match(line)))
+    return tuple((m[1], Noted(m[2], _first_event(m[3]), m[4] or "")) for line in lines if (m := NOTE_LINE.match(line)))
 
 
 def _first_event(refs: str | None) -> int:
@@ -268,7 +270,9 @@ def result_facts(spec: FamilySpec, text: str) -> Stated | None:
         match = find_first(heads, text, entity_fields(spec))
         if match:
             hits = {a.name: find_first(a.says, text, {"v": PATTERNS[a.kind]}) for a in spec.attrs}
-            found = MappingProxyType({name: hit["v"] for name, hit in hits.items() if hit})
+            values = {name: hit["v"] for name, hit in hits.items() if hit}
+            values |= {a.name: NONE for a in spec.attrs if a.name not in values and any(n in text for n in a.none)}
+            found = MappingProxyType(values)
             got = match.groupdict()
             return Stated(bare(spec, got["entity"]), got.get("source") or "", found, changed)
     return None
@@ -305,7 +309,7 @@ def pairs(spec: FamilySpec, text: str) -> Mapping[str, str]:
 
 @lru_cache
 def _pair(attr: Attr) -> re.Pattern[str]:
-    return re.compile(rf"(?:^|[:,] ){re.escape(attr.noun)} ({PATTERNS[attr.kind]})(?=$|[,;.])")
+    return re.compile(rf"(?:^|[:,] ){re.escape(attr.noun)} ({PATTERNS[attr.kind]}|{NONE})(?=$|[,;.])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +341,11 @@ class Request:
     """Field asked of ``entity``; empty for questions about the user's own constraint."""
     constraint: bool = False
     compare: bool = False
+    ruled: bool = False
+    """Asks which value of the user's rule holds for ``entity``."""
+    across: tuple[str, ...] = ()
+    """Two records whose amounts are compared."""
+    total: bool = False
     keep: tuple[str, ...] = ()
     close: bool = False
 
@@ -360,6 +369,15 @@ def read_request(spec: FamilySpec, text: str) -> Request:
     if spec.compare:
         for m in find_all(spec.compare.asks, text, fields):
             entity, asked, compare = bare(spec, m["entity"]), spec.compare.attr, True
+    for attr in spec.attrs:
+        for m in find_all(attr.other, text, fields):
+            entity, asked = bare(spec, m["entity"]), attr.name
+    ruled = False
+    across: tuple[str, ...] = ()
+    for m in find_all(spec.rule.asks if spec.rule else (), text, fields):
+        entity, ruled = bare(spec, m["entity"]), True
+    for m in find_all(spec.across, text, {**fields, "other": fields["entity"]}):
+        across = (bare(spec, m["entity"]), bare(spec, m["other"]))
     if call:
         for m in find_all(TELLS, text, nouns):
             asked = by_noun[m["noun"]]
@@ -370,6 +388,9 @@ def read_request(spec: FamilySpec, text: str) -> Request:
         asked=asked,
         constraint=any(a in text for a in spec.user_fact.asks),
         compare=compare,
+        ruled=ruled,
+        across=across,
+        total=any(t in text for t in spec.totals),
         keep=tuple(by_noun[m["noun"]] for m in find_all(KEEPS, text, nouns)),
         close=any(c in text for c in CLOSES),
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from envs.chat import ChatML
 from envs.policies.base import Sampled, View
 from envs.policies.expert import Expert, Known, Mind
-from envs.policies.reading import read_request, read_view, spec_of
+from envs.policies.reading import Block, read_request, read_view, spec_of
 from envs.tasks.surface import draw
 
 
@@ -25,7 +25,7 @@ class _Blind(Mind):
     def check(self, entity: str, attr: str, known: Known | None) -> str:
         return ""
 
-    def look_for(self, words: str) -> str:
+    def search(self, searches: Sequence[str], events: Callable[[Block], list[int]]) -> str:
         return ""
 
 

@@ -13,7 +13,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 FactKind = Literal["constraint", "exception", "fact", "decision", "evidence"]
-Variant = Literal["present", "missing", "superseded", "never_stated"]
+Variant = Literal[
+    "present", "missing", "superseded", "contradicted", "corrupted", "fabricated", "windowed", "dropped", "never_stated",
+    "irrelevant_gap", "historical",
+]  # fmt: skip
+DAMAGED: tuple[Variant, ...] = ("missing", "superseded", "contradicted", "corrupted", "windowed", "dropped")
+"""Variants whose fact is in the log and must be recovered; with signal ``none`` no view can tell."""
 Signal = Literal["asked", "index", "conflict", "unsourced", "inconsistent", "none"]
 
 
@@ -110,6 +115,14 @@ class Injection(Frozen):
     """Fold or boundary id -> replaced text."""
     note: dict[str, tuple[str, int] | None] = Field(default_factory=dict)
     """Public key -> (value, source event) that now stands as current, or None: the entry is gone."""
+    claim: dict[str, tuple[str, int]] = Field(default_factory=dict)
+    """Public key -> (value, source event, 0 for none) with the standing that the host's rules give it: ``candidate`` without evidence."""
+    old: dict[str, tuple[str, int]] = Field(default_factory=dict)
+    """Public key -> (value, source event) of an entry that is marked as historical."""
+    drop: tuple[int, ...] = ()
+    """Policy turns whose exchanges are gone from the view, fold and all; the index lists them."""
+    window: str = ""
+    """Title of a new window in which the remaining turns are played: everything before sits in another one. Needs windows."""
 
 
 class Probe(Frozen):
@@ -133,6 +146,9 @@ class Probe(Frozen):
     wrong_note: bool = False
     """A keyed memory holds a wrong value: recovery includes mending it."""
     hint: Literal["none", "vague", "explicit"] = "none"
+    """Whether the question itself says that something may be missing, or what: never counted as autonomous."""
+    windows: bool = False
+    """Can be played under profiles with windows only."""
 
 
 def canonical(obj: BaseModel) -> str:

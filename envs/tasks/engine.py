@@ -11,8 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envs.tasks.base import Fact, Session, Slot, ToolSpec, Turn, content_hash
+from envs.tasks.rules import RuleBook
 from envs.tasks.surface import Attr, accepted, draw
 
+NONE = "none"
+NONES = ("none", "no", "0")
+"""Accepted forms where a record states that there is none."""
+SEVERAL_FILLERS, SEVERAL_RECORDS = 10, 3
+"""Questions over several records are asked where all their results fit a view together."""
 CLOSES = ("Then close this stage.", "That closes the stage.", "This stage ends here.", "Close the stage after that.")
 KEEPS = ("Keep the {noun} at hand.", "Note the {noun} for later.", "We will need the {noun} again.")
 TELLS = ("Tell me the {noun}.", "Give me the {noun}.", "What is the {noun}?")
@@ -101,6 +107,11 @@ class FamilySpec:
         return f"{entity.lower()}.{attr}"
 
 
+SHARES = (
+    "close", "keep", "change", "ask", "constraint", "rule", "guesses", "none", "paraphrased", "several", "twins",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Knobs:
     """Difficulty of a session. Token lengths follow from ``fillers`` and the number of stages."""
@@ -114,6 +125,18 @@ class Knobs:
     change: float = 0.2
     ask: float = 0.3
     constraint: float = 0.15
+    rule: float = 0.0
+    """Share of sessions in which the user states a standing rule, with exceptions later."""
+    guesses: float = 0.0
+    """Share of results with an unconfirmed value beside the true ones: a red herring."""
+    none: float = 0.0
+    """Share of the fields that may say so which state that there is none."""
+    paraphrased: float = 0.0
+    """Share of later questions in words that the record does not use."""
+    several: float = 0.0
+    """Share of later questions over two records or all of them."""
+    twins: float = 0.0
+    """Share of stages about a near twin of a record met before, where the family has any."""
 
     def validate(self) -> None:
         """Raises ValueError naming the knob."""
@@ -121,9 +144,22 @@ class Knobs:
             low, high = getattr(self, name)
             if not 0 < low <= high:
                 raise ValueError(f"knob {name}: {low}..{high} must be a rising range above 0")
-        for name in ("close", "keep", "change", "ask", "constraint"):
+        for name in SHARES:
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"knob {name}: {getattr(self, name)} must be a share between 0 and 1")
+
+
+RICH = Knobs(turns=(2, 14), rule=0.5, guesses=0.4, none=0.15, paraphrased=0.25, several=0.12, twins=0.4)
+"""Everything at once: what the full data sets draw from."""
+
+
+def near(one: str, two: str) -> bool:
+    """Whether two names are near twins: of one length, and apart in one place or two swapped neighbours."""
+    if one == two or len(one) != len(two):
+        return False
+    apart = [i for i, (a, b) in enumerate(zip(one, two, strict=True)) if a != b]
+    swapped = len(apart) == 2 and one[apart[0]] == two[apart[1]] and one[apart[1]] == two[apart[0]]
+    return len(apart) == 1 or swapped
 
 
 @dataclass
@@ -150,15 +186,50 @@ class Builder:
         self.free = self.rng.sample(self.spec.entities, len(self.spec.entities))
         self.closes = self.rng.random() < self.knobs.close
         self.n_fillers = self.rng.randint(*self.knobs.fillers)
+        self.book = RuleBook(self.spec, self.rng)
+        self.ruled = bool(self.knobs.rule) and self.spec.rule is not None and self.rng.random() < self.knobs.rule
 
     # ---- texts ----------------------------------------------------------------------------------------------------------
 
     def _result(self, head: str, stated: dict[str, str]) -> str:
-        sentences = [self.rng.choice(self.spec.attr(a).says).format(v=v) for a, v in stated.items()]
+        sentences = [self._says(self.spec.attr(a), v) for a, v in stated.items()]
+        if self.knobs.guesses and self.rng.random() < self.knobs.guesses:
+            sentences += self._guess(stated)
         filler = [self.rng.choice(self.spec.fillers) for _ in range(max(1, self.n_fillers))]
         body = sentences + filler
         self.rng.shuffle(body)
         return " ".join([head, *body])
+
+    def _says(self, attr: Attr, value: str) -> str:
+        return self.rng.choice(attr.none) if value == NONE else self.rng.choice(attr.says).format(v=value)
+
+    def _guess(self, stated: dict[str, str]) -> list[str]:
+        """An unconfirmed value of a field, never the true one."""
+        able = [a for a in self.spec.attrs if a.guesses]
+        if not able:
+            return []
+        attr = self.rng.choice(able)
+        return [self.rng.choice(attr.guesses).format(v=self._other(attr.kind, stated.get(attr.name, "")))]
+
+    def _value(self, name: str) -> str:
+        attr = self.spec.attr(name)
+        if (
+            self.knobs.none
+            and attr.none
+            and not (self.spec.compare and self.spec.compare.attr == name)
+            and self.rng.random() < self.knobs.none
+        ):
+            return NONE
+        return draw(attr.kind, self.rng)
+
+    def _pick(self) -> str:
+        """The next record: with the knob, a near twin of one met before."""
+        if self.knobs.twins and self.rng.random() < self.knobs.twins:
+            twins = [e for e in self.free if any(near(e, r) for r in self.records)]
+            if twins:
+                self.free.remove(twins[0])
+                return twins[0]
+        return self.free.pop()
 
     def _state(self, entity: str, stated: dict[str, str], where: str) -> None:
         for attr, value in stated.items():
@@ -174,16 +245,17 @@ class Builder:
         if value is None:
             return Slot(name=attr, accept=("unknown",), key=key, never=True, kind=spec.kind, source="detail")
         stale = tuple(v for v in self.old.get(key, ())[:-1] if v != value)
-        return Slot(name=attr, accept=accepted(spec.kind, value), key=key, stale=stale, kind=spec.kind, source=source)
+        accept = NONES if value == NONE else accepted(spec.kind, value)
+        return Slot(name=attr, accept=accept, key=key, stale=stale, kind=spec.kind, source=source)
 
     # ---- turns ----------------------------------------------------------------------------------------------------------
 
     def work(self, ask: str | None = None, close: bool | None = None, constraint: bool = False) -> str:
         """A stage: look up a new record, tell one of its fields. Returns the entity."""
         spec, rng = self.spec, self.rng
-        entity = self.free.pop()
+        entity = self._pick()
         names = rng.sample([a.name for a in spec.attrs], rng.randint(*self.knobs.attrs))
-        record = {n: draw(spec.attr(n).kind, rng) for n in names}
+        record = {n: self._value(n) for n in names}
         self.records[entity] = dict(record)
         source = self.source[entity] = rng.choice(spec.sources)
         qty = str(rng.randrange(3, 90))
@@ -196,6 +268,8 @@ class Builder:
         lines = [rng.choice(spec.work).format(entity=spec.phrase(entity), qty=qty)]
         if constraint and not self.caps:
             lines.append(self.state_cap())
+        if self.ruled and not self.book.value:
+            lines.append(self._told(self.book.state(len(self.turns))))
         if rng.random() < self.knobs.keep:
             important = rng.choice([n for n in names if n != ask])
             self.kept.append((entity, important))
@@ -226,6 +300,7 @@ class Builder:
         return changed
 
     def _other(self, kind: str, value: str) -> str:
+        """Another value of a kind."""
         while (new := draw(kind, self.rng)) == value:
             pass
         return new
@@ -255,6 +330,75 @@ class Builder:
         entity, attr = self._subject(also)
         self._ask_line([sentence], entity, attr)
 
+    def _told(self, said: tuple[str, Fact]) -> str:
+        sentence, fact = said
+        self.facts.append(fact)
+        return sentence
+
+    def rule_turn(self) -> None:
+        """A turn about the user's rule: a new exception, its end or return, consent for once, or a question."""
+        rng, book, turn = self.rng, self.book, len(self.turns)
+        entities = list(self.records)
+        free = [e for e in entities if e not in book.exceptions]
+        live = [e for e in book.exceptions if e not in book.withdrawn]
+        moves = [("ask", entities)] + [("except", free)] * bool(free and len(book.exceptions) < 2)
+        moves += [("withdraw", live)] * bool(live) + [("reinstate", sorted(book.withdrawn))] * bool(book.withdrawn)
+        moves += [("once", free)] * bool(free and not book.spent)
+        move, pool = rng.choice(moves)
+        entity = rng.choice(pool)
+        if move == "ask":
+            return self.ask_rule(entity)
+        made = {"except": book.other_value, "withdraw": book.withdraw, "reinstate": book.reinstate, "once": book.grant_once}[move]
+        lines = [self._told(made(entity, turn)), rng.choice(book.rule.asks).format(entity=self.spec.phrase(entity))]
+        return self._add(lines, (book.slot(entity, once=move == "once"),), (), question="exception")
+
+    def ask_rule(self, entity: str) -> None:
+        """Which value of the rule holds for a record."""
+        text = self.rng.choice(self.book.rule.asks).format(entity=self.spec.phrase(entity))
+        self._add([text], (self.book.slot(entity),), (), question="exception")
+
+    def ask_across(self, one: str, two: str) -> None:
+        """Which of two records has the larger amount, and by how much."""
+        assert self.spec.compare is not None
+        attr = self.spec.compare.attr
+        a, b = int(self.records[one][attr]), int(self.records[two][attr])
+        larger = one if a >= b else two
+        slots = (
+            Slot(
+                name="which",
+                accept=(larger, self.spec.phrase(larger)),
+                key=self.spec.key(larger, attr),
+                source="derived",
+                kind="entity",
+            ),
+            Slot(name="gap", accept=(str(abs(a - b)),), key=self.spec.key(larger, attr), source="derived"),
+        )
+        phrases = {"entity": self.spec.phrase(one), "other": self.spec.phrase(two)}
+        self._add([self.rng.choice(self.spec.across).format(**phrases)], slots, (), question="across")
+
+    def ask_sum(self) -> None:
+        """The sum of the amounts of all records so far."""
+        assert self.spec.compare is not None
+        attr = self.spec.compare.attr
+        total = sum(int(r[attr]) for r in self.records.values())
+        key = self.spec.key(next(iter(self.records)), attr)
+        slot = Slot(name="sum", accept=(str(total),), key=key, source="derived")
+        self._add([self.rng.choice(self.spec.totals)], (slot,), (), question="aggregate")
+
+    def _ask_several(self) -> bool:
+        """A question over several records, where the session has any that it can be asked of."""
+        compare = self.spec.compare
+        able = [e for e, r in self.records.items() if compare and compare.attr in r]
+        if len(able) < 2 or self.n_fillers > SEVERAL_FILLERS:
+            return False
+        if self.spec.totals and len(able) == len(self.records) <= SEVERAL_RECORDS and self.rng.random() < 0.5:
+            self.ask_sum()
+        elif self.spec.across:
+            self.ask_across(*self.rng.sample(able, 2))
+        else:
+            return False
+        return True
+
     def ask(self, entity: str, attr: str, keep: bool = False) -> None:
         """A later question; with ``keep`` the user adds that the value will be needed again."""
         self._ask_line([], entity, attr, keep)
@@ -262,10 +406,15 @@ class Builder:
     def _ask_line(self, lines: list[str], entity: str, attr: str, keep: bool = False) -> None:
         noun = self.spec.attr(attr).noun
         source: Literal["kept", "detail"] = "kept" if (entity, attr) in self.kept else "detail"
-        lines = [*lines, self.rng.choice(ASKS).format(noun=noun, entity=self.spec.phrase(entity))]
+        other = self.spec.attr(attr).other
+        paraphrased = bool(self.knobs.paraphrased and other) and self.rng.random() < self.knobs.paraphrased
+        template = self.rng.choice(other) if paraphrased else self.rng.choice(ASKS)
+        lines = [*lines, template.format(noun=noun, entity=self.spec.phrase(entity))]
         if keep:
             lines.append(self.rng.choice(KEEPS).format(noun=noun))
-        self._add(lines, (self.slot(entity, attr, source),), ())
+        slot = self.slot(entity, attr, source)
+        tag = "negation" if slot.accept == NONES else "paraphrased" if paraphrased else "single"
+        self._add(lines, (slot,), (), question=tag)
 
     def ask_cap(self) -> None:
         self._add([self.rng.choice(self.spec.user_fact.asks)], (self.cap_slot(),), ())
@@ -324,7 +473,11 @@ class Builder:
         revisable = [
             e for e, r in self.records.items() if f"{self.spec.change.name} {self.spec.change.args[0]}={e}" not in self.responses
         ]
-        if self.caps and draw_ < knobs.constraint:
+        if self.book.value and rng.random() < 0.25:
+            self.rule_turn()
+        elif knobs.several and draw_ > 1 - knobs.several and self._ask_several():
+            pass
+        elif self.caps and draw_ < knobs.constraint:
             self.change_cap("kept") if len(self.caps) < 3 and not last else self._ask_constraint(rng)
         elif draw_ < knobs.constraint + knobs.ask or last or not self.free:
             roll = rng.random()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envs.tasks.base import Session, ToolSpec
-from envs.tasks.engine import Builder, Compare, FamilySpec, Knobs, UserFact
+from envs.tasks.engine import Builder, Compare, FamilySpec, Knobs, Rule, UserFact
 from envs.tasks.surface import Attr
 
 SPEC = FamilySpec(
@@ -30,15 +30,71 @@ SPEC = FamilySpec(
     lookup=ToolSpec(name="quote", args=("item", "qty"), missing="No offer for that item and quantity."),
     change=ToolSpec(name="revise", args=("item",), missing="No offer to revise for that item."),
     attrs=(
-        Attr("total", "amount", "total", ("The total is {v}.", "In all that comes to {v}.", "Total price {v}.")),
-        Attr("deposit", "amount", "deposit", ("A deposit of {v} is due on order.", "Deposit {v}.", "They ask a deposit of {v}.")),
-        Attr("freight", "amount", "freight charge", ("Freight costs {v}.", "The freight charge is {v}.", "Add {v} for freight.")),
-        Attr("code", "code", "approval code", ("Approval code {v}.", "It is approved under {v}.", "The approval code is {v}.")),
         Attr(
-            "contract", "code", "contract number", ("Contract number {v}.", "The contract is filed as {v}.", "See contract {v}.")
+            "total",
+            "amount",
+            "total",
+            ("The total is {v}.", "In all that comes to {v}.", "Total price {v}."),
+            other=("How much will {entity} set us back altogether?", "What is the bottom line for {entity}?"),
+            guesses=(
+                "A colleague reckons on {v} all in, without having seen the offer.",
+                "Last year it was nearer {v}, for what that is worth.",
+            ),
         ),
-        Attr("delivery", "date", "delivery date", ("Delivery on {v}.", "They deliver on {v}.", "The delivery date is {v}.")),
-        Attr("contact", "person", "contact", ("Contact is {v}.", "Ask for {v}.", "Your contact there is {v}.")),
+        Attr(
+            "deposit",
+            "amount",
+            "deposit",
+            ("A deposit of {v} is due on order.", "Deposit {v}.", "They ask a deposit of {v}."),
+            other=("What must we pay up front for {entity}?", "How much is wanted in advance for {entity}?"),
+            none=("No deposit is asked.", "Nothing is payable before the goods arrive."),
+        ),
+        Attr(
+            "freight",
+            "amount",
+            "freight charge",
+            ("Freight costs {v}.", "The freight charge is {v}.", "Add {v} for freight."),
+            other=("How much goes to the haulier for {entity}?", "How much extra is carriage on {entity}?"),
+            none=("Shipping is free.", "They carry it at their own expense."),
+            guesses=(
+                "The driver spoke of {v} for the lorry, but he does not set prices.",
+                "Carriage may end up near {v}, unconfirmed.",
+            ),
+        ),
+        Attr(
+            "code",
+            "code",
+            "approval code",
+            ("Approval code {v}.", "It is approved under {v}.", "The approval code is {v}."),
+            other=("What do I type to get {entity} past finance?", "Which clearance has been granted for {entity}?"),
+        ),
+        Attr(
+            "contract",
+            "code",
+            "contract number",
+            ("Contract number {v}.", "The contract is filed as {v}.", "See contract {v}."),
+            other=("What does our agreement on {entity} go by?", "Which reference did the lawyers give {entity}?"),
+            guesses=(
+                "A draft circulated as {v} and was thrown out.",
+                "Somebody scribbled {v} on the folder, with a question mark.",
+            ),
+        ),
+        Attr(
+            "delivery",
+            "date",
+            "delivery date",
+            ("Delivery on {v}.", "They deliver on {v}.", "The delivery date is {v}."),
+            other=("When will {entity} get here?", "On what day can we expect {entity}?"),
+            guesses=("The warehouse hopes for {v}, not confirmed.", "It could be {v} if the factory catches up."),
+        ),
+        Attr(
+            "contact",
+            "person",
+            "contact",
+            ("Contact is {v}.", "Ask for {v}.", "Your contact there is {v}."),
+            other=("Whom do I ring about {entity}?", "Who at the supplier looks after {entity}?"),
+            none=("Nobody is named to turn to.", "No contact is given."),
+        ),
     ),
     sources=(
         "Norra Office",
@@ -106,6 +162,41 @@ SPEC = FamilySpec(
             "Is the total for {entity} over the budget cap, and what is the gap?",
             "Compare the total for {entity} with the budget cap: over or not, and the gap?",
         ),
+    ),
+    rule=Rule(
+        noun="cost centre",
+        kind="code",
+        says=("Book every order on cost centre {v}.", "All orders go on cost centre {v}.", "Our standing cost centre is {v}."),
+        exceptions=(
+            "Book {entity} on cost centre {v} until further notice.",
+            "Charge {entity} to cost centre {v} instead.",
+            "An exception: cost centre {v} for {entity}.",
+        ),
+        withdrawals=(
+            "The cost centre exception for {entity} is withdrawn.",
+            "Book {entity} like everything else again.",
+        ),
+        reinstatements=(
+            "The cost centre exception for {entity} is back in force.",
+            "Reinstate the cost centre exception for {entity}.",
+        ),
+        once=(
+            "Just this time, book {entity} on cost centre {v}.",
+            "I allow cost centre {v} for {entity} this once; after that the rule holds.",
+        ),
+        asks=(
+            "Which cost centre takes {entity}?",
+            "On which cost centre do I book {entity}?",
+            "What cost centre goes on the order of {entity}?",
+        ),
+    ),
+    totals=(
+        "What do the totals of all offers so far add up to?",
+        "Add up the totals of every offer we have seen.",
+    ),
+    across=(
+        "Which has the larger total, {entity} or {other}, and by how much?",
+        "Compare the totals of {entity} and {other}: which is larger, and by how much?",
     ),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envs.tasks.base import Session, ToolSpec
-from envs.tasks.engine import Builder, FamilySpec, Knobs, UserFact
+from envs.tasks.engine import Builder, FamilySpec, Knobs, Rule, UserFact
 from envs.tasks.surface import Attr
 
 SPEC = FamilySpec(
@@ -30,15 +30,64 @@ SPEC = FamilySpec(
     lookup=ToolSpec(name="trip", args=("city",), missing="No trip to that city."),
     change=ToolSpec(name="rebook", args=("city",), missing="No trip to rebook to that city."),
     attrs=(
-        Attr("fare", "amount", "fare", ("The fare is {v}.", "You pay a fare of {v}.", "Fare {v} for both ways.")),
         Attr(
-            "booking", "code", "booking reference", ("Booking reference {v}.", "It is booked under {v}.", "The booking is {v}.")
+            "fare",
+            "amount",
+            "fare",
+            ("The fare is {v}.", "You pay a fare of {v}.", "Fare {v} for both ways."),
+            other=("How much is the ticket to {entity}?", "What does getting to {entity} set us back?"),
+            guesses=("A website showed {v} last night, gone by now.", "Friends went for about {v}, in another season."),
         ),
-        Attr("flight", "code", "flight number", ("Flight {v}.", "You fly with {v}.", "The flight number is {v}.")),
-        Attr("hotel", "hotel", "hotel", ("You stay at {v}.", "Rooms are held at {v}.", "The hotel is {v}.")),
-        Attr("checkin", "clock", "check-in time", ("Check-in from {v}.", "Rooms are ready at {v}.", "The check-in time is {v}.")),
-        Attr("guide", "person", "guide", ("Your guide is {v}.", "{v} meets you there.", "A guide, {v}, is booked.")),
-        Attr("departure", "date", "departure date", ("You leave on {v}.", "Departure on {v}.", "The departure date is {v}.")),
+        Attr(
+            "booking",
+            "code",
+            "booking reference",
+            ("Booking reference {v}.", "It is booked under {v}.", "The booking is {v}."),
+            other=("What do I show at the counter for {entity}?", "Which locator was I given for {entity}?"),
+        ),
+        Attr(
+            "flight",
+            "code",
+            "flight number",
+            ("Flight {v}.", "You fly with {v}.", "The flight number is {v}."),
+            other=("Which plane takes me to {entity}?", "What do I look for on the airport board for {entity}?"),
+            none=("There is no flight: a train takes you there.", "You go overland by coach."),
+            guesses=("It may be moved to {v}, the airline has not decided.", "The old timetable lists {v}, no longer flown."),
+        ),
+        Attr(
+            "hotel",
+            "hotel",
+            "hotel",
+            ("You stay at {v}.", "Rooms are held at {v}.", "The hotel is {v}."),
+            other=("Where do I sleep in {entity}?", "Where are we put up in {entity}?"),
+            guesses=(
+                "People speak well of {v}, but nothing is reserved there.",
+                "We tried {v} first and were on the waiting list.",
+            ),
+        ),
+        Attr(
+            "checkin",
+            "clock",
+            "check-in time",
+            ("Check-in from {v}.", "Rooms are ready at {v}.", "The check-in time is {v}."),
+            other=("How early may I drop my bags in {entity}?", "When can I get the key in {entity}?"),
+            guesses=("With luck they let you in by {v}, do not count on it.", "A review mentions {v}, two years old."),
+        ),
+        Attr(
+            "guide",
+            "person",
+            "guide",
+            ("Your guide is {v}.", "{v} meets you there.", "A guide, {v}, is booked."),
+            other=("Who shows us around in {entity}?", "Whom do I look out for in {entity}?"),
+            none=("No guide is booked.", "You explore on your own."),
+        ),
+        Attr(
+            "departure",
+            "date",
+            "departure date",
+            ("You leave on {v}.", "Departure on {v}.", "The departure date is {v}."),
+            other=("When do I set off for {entity}?", "Which day does the journey to {entity} begin?"),
+        ),
     ),
     sources=(
         "Nordwind Travel",
@@ -93,6 +142,45 @@ SPEC = FamilySpec(
             "Which daily allowance holds now?",
             "Remind me of the daily allowance in force.",
         ),
+    ),
+    rule=Rule(
+        noun="earliest start",
+        kind="clock",
+        says=(
+            "Never have me start before {v}.",
+            "Nothing on my trips begins before {v}.",
+            "My earliest start is {v}, on any trip.",
+        ),
+        exceptions=(
+            "In {entity} I can start from {v}.",
+            "For {entity} make {v} the earliest start.",
+            "I will put up with {v} in {entity}, until I say no.",
+        ),
+        withdrawals=(
+            "Forget the special start in {entity}.",
+            "The usual start goes for {entity} again.",
+        ),
+        reinstatements=(
+            "The special start in {entity} stands after all.",
+            "Take up the special start in {entity} again.",
+        ),
+        once=(
+            "For this one morning in {entity}, {v} is all right.",
+            "I agree to {v} in {entity} this once and never again.",
+        ),
+        asks=(
+            "How early may my day start in {entity}?",
+            "What is the earliest start I accept in {entity}?",
+            "From when on can you plan for me in {entity}?",
+        ),
+    ),
+    totals=(
+        "What do all the fares so far come to?",
+        "Add up the fares of my trips so far.",
+    ),
+    across=(
+        "Which fare is larger, the one to {entity} or the one to {other}, and by how much?",
+        "Set the fare to {entity} against the fare to {other}: which is larger, and by how much?",
     ),
 )
 
