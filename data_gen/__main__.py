@@ -6,30 +6,87 @@ Example: python -m data_gen configs/data_demo.yaml seed=3 out=runs/data3
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from data_gen.config import DataConfig
+from data_gen.run import merge as merge_shards
 from data_gen.run import run
 from envs.config import load_config
 from envs.runs import cli_errors
 
-app = typer.Typer(add_completion=False)
+
+class _MakeUnlessNamed(TyperGroup):
+    """``python -m data_gen CONFIG`` is ``python -m data_gen make CONFIG``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] != "--help"):
+            args = ["make", *args]
+        return list(super().parse_args(ctx, args))
+
+
+app = typer.Typer(
+    add_completion=False,
+    cls=_MakeUnlessNamed,
+    help="Make data sets. `python -m data_gen CONFIG [key=value …]` is short for `make`.",
+)
+
+
+def _say(result: dict[str, Any]) -> None:
+    typer.echo(", ".join(f"{k} {v}" for k, v in result.items() if isinstance(v, int)))
 
 
 @app.command()
-def main(
+def make(
     config: Annotated[Path | None, typer.Argument(help="YAML file; without one, the defaults of data_gen/config.py")] = None,
     overrides: Annotated[list[str] | None, typer.Argument(help="settings as dotted.key=value, e.g. counts.changed=80")] = None,
 ) -> None:
-    """Make trajectories (JSONL and parquet), RL and validation probes, and a data card.
+    """Make trajectories (JSONL and parquet), RL and validation probes, and a data card; the same command goes on after an interruption.
 
     Look at the result with: python -m envs show OUT/trajectories.jsonl -n 1
     """
     with cli_errors():
-        result = run(load_config(DataConfig, config, overrides or []))
-        typer.echo(", ".join(f"{k} {v}" for k, v in result.items() if isinstance(v, int)))
+        _say(run(load_config(DataConfig, config, overrides or [])))
+
+
+@app.command()
+def merge(
+    out: Annotated[Path, typer.Argument(help="folder of the joined set")],
+    shards: Annotated[list[Path], typer.Argument(help="folders of all shards, in any order")],
+) -> None:
+    """Join the shards that were made with shard=1/n … n/n; near-duplicates are looked for here, over all of them."""
+    with cli_errors():
+        _say(merge_shards(out, shards))
+
+
+@app.command()
+def push(
+    out: Annotated[Path, typer.Argument(help="folder of a finished set")],
+    repo: Annotated[str, typer.Argument(help="dataset repository on the Hugging Face Hub: NAME or ORGANISATION/NAME")],
+    private: Annotated[bool, typer.Option("--private", help="make a new repository private")] = False,
+) -> None:
+    """Upload a finished set to the Hugging Face Hub, the data card as its README."""
+    from data_gen.push import push as upload
+
+    with cli_errors():
+        typer.echo(upload(out, repo, private))
+
+
+@app.command()
+def bench(
+    sessions: Annotated[int, typer.Option(help="short sessions to make")] = 2000,
+    processes: Annotated[int, typer.Option(help="worker processes")] = 2,
+    profile: Annotated[bool, typer.Option("--profile", help="also show where one process's time goes")] = False,
+) -> None:
+    """Measure sessions with trajectories per second and peak memory; nothing is kept."""
+    from data_gen import bench as measuring
+
+    with cli_errors():
+        typer.echo(str(measuring.measure(sessions, processes)))
+        if profile:
+            typer.echo(measuring.profile())
 
 
 if __name__ == "__main__":

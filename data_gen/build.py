@@ -1,10 +1,17 @@
-"""Build a data set: deterministic by seed, split by content hash, every stored trajectory checked before it is written."""
+"""Units of a data set, each a pure function of config, stream and candidate number; every trajectory is checked before it is kept.
+
+A *unit* is one session, or one base with its probes. A *stream* is a row of numbered candidates of one kind for one purpose; a
+candidate that the seed does not give (other split, nothing folded) is passed over, and the first accepted ones form the set. So it
+does not matter who makes which unit, in which order, or how often the work was interrupted.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from data_gen.config import DataConfig
 from data_gen.errors import ErringExpert
@@ -19,79 +26,126 @@ from envs.tasks.engine import Builder, Knobs
 from envs.tasks.probes import make_base, open_questions, probes_of
 from envs.trajectory import Trajectory
 
+FREE = ("direct", "managed", "recovery")
 DETECT = ("static", "keep", "other", "changed", "never", "never_open", "present")
-OFFSETS = {"sft": 0, "rl": 1_000_000, "val": 2_000_000}
 MAX_TRIES = 400
 
 
+class Stream(NamedTuple):
+    """Numbered candidates of one kind for one of the sets ``sft``, ``rl`` and ``val``."""
+
+    purpose: str
+    kind: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.purpose}.{self.kind}"
+
+
 @dataclass
-class DataSet:
-    """Everything a run of the stage makes, in memory."""
+class Unit:
+    """One accepted candidate: the session that the split is about, and what was made of it."""
 
+    number: int
+    body: Session
+    """The session; of a base, its prefix without a question."""
     trajectories: list[Trajectory] = field(default_factory=list)
-    rl_probes: list[Probe] = field(default_factory=list)
-    val_probes: list[Probe] = field(default_factory=list)
-    skipped: int = 0
+    probes: list[Probe] = field(default_factory=list)
 
 
-def build(config: DataConfig, on_unit: Callable[[str], None] = lambda _: None) -> DataSet:
-    """Make the data set. ``on_unit`` is called with the kind of every finished unit."""
-    config.check_held_out()
-    chat = get_chat(config.tokenizer)
-    data = DataSet()
-    for kind in ("direct", "managed", "recovery"):
-        for trajectory in _sessions(config, kind, getattr(config.counts, kind), chat):
-            data.trajectories.append(trajectory)
-            on_unit(kind)
-    rng = random.Random(f"first turn only/{config.seed}")
-    for kind in DETECT:
-        for unit in _bases(config, "static" if kind == "present" else kind, getattr(config.counts, kind), "sft", chat, salt=kind):
-            for probe in [p for p in unit if p.variant == "present"] if kind == "present" else unit:
-                mends = probe.wrong_note or (kind == "keep" and probe.variant == "missing" and probe.twin is not None)
-                trajectory = _play(probe, chat, "recovery" if mends else "detect")
-                if not mends and rng.random() < config.first_turn_only:
-                    for inference in trajectory.inferences[1:]:
-                        inference.trained = False
-                data.trajectories.append(trajectory)
-            on_unit(kind)
-    data.rl_probes = list(_mixed(config, config.rl_bases, config.rl_mix, "rl", chat, on_unit))
-    data.val_probes = list(_mixed(config, config.val_bases, config.val_mix, "val", chat, on_unit))
-    _disjoint(data)
-    return data
+def streams(config: DataConfig) -> dict[Stream, int]:
+    """The streams of the whole set in the order of the files, with the number of units wanted of each."""
+    counts = config.units
+    wanted = {Stream("sft", kind): int(getattr(counts, kind)) for kind in (*FREE, *DETECT)}
+    for purpose, total, mix in (("rl", config.rl_bases, config.rl_mix), ("val", config.val_bases, config.val_mix)):
+        for i in range(total):
+            stream = Stream(purpose, mix[i % len(mix)])
+            wanted[stream] = wanted.get(stream, 0) + 1
+    return {stream: count for stream, count in wanted.items() if count}
 
 
-def _seed(config: DataConfig, purpose: str, salt: str, number: int) -> int:
-    base = sum(ord(c) * 31**i for i, c in enumerate(salt)) % 9973
-    return config.seed * 10_000_019 + OFFSETS[purpose] + base * 10_007 + number
+def quota(config: DataConfig, total: int) -> int:
+    """How many of ``total`` units of a stream this shard makes."""
+    i, n = config.part
+    return total // n + (i < total % n)
 
 
-def _sessions(config: DataConfig, kind: str, count: int, chat: ChatML) -> Iterator[Trajectory]:
-    """Free-play sessions of the train split: without stages (``direct``), with stages to close, with one mistake (``recovery``)."""
+def candidate(config: DataConfig, index: int) -> int:
+    """Number of this shard's ``index``-th candidate. Shards take whole rounds of the families, so that each has all of them."""
+    i, n = config.part
+    turn, family = divmod(index, len(config.families))
+    return (turn * n + i) * len(config.families) + family
+
+
+def check_tries(stream: Stream, index: int, made: int, count: int) -> None:
+    """Raises ValueError when a stream has passed over so many candidates that it will never be filled."""
+    if index > MAX_TRIES + 20 * count:
+        raise ValueError(
+            f"{stream.name}: only {made} of {count} units in {index} tries: the session sizes and families never give such a one"
+        )
+
+
+def make_unit(config: DataConfig, stream: Stream, number: int, chat: ChatML) -> Unit | None:
+    """The unit of a candidate number; None when it gives none."""
+    family = config.families[number % len(config.families)]
+    if stream.purpose == "sft" and stream.kind in FREE:
+        return _session(config, stream.kind, family, _seed(config, stream, number), number, chat)
+    return _base(config, stream, family, _seed(config, stream, number), number, chat)
+
+
+def _seed(config: DataConfig, stream: Stream, number: int) -> int:
+    """48 bits of a hash: no two streams, and no two data sets, run into each other's seeds."""
+    return int(hashlib.sha256(f"{config.seed}/{stream.name}/{number}".encode()).hexdigest()[:12], 16)
+
+
+def _session(config: DataConfig, kind: str, family: str, seed: int, number: int, chat: ChatML) -> Unit | None:
+    """A free-play session of the train split: without stages (``direct``), with stages to close, with one mistake (``recovery``)."""
     sizes = config.sizes
     knobs = Knobs(turns=sizes.turns, fillers=sizes.fillers, attrs=sizes.attrs, close=0.0 if kind == "direct" else 1.0)
-    made = number = 0
-    while made < count:
-        seed = _seed(config, "sft", kind, number)
-        session: Session = Builder(SPECS[config.families[number % len(config.families)]], seed, knobs).session()
-        number += 1
-        if split_of(session) != "train":
-            continue
-        expert = Expert(chat)
-        episode = Episode(session, get_profile("core@1"), chat)
-        if kind == "recovery":
-            trial = Episode(session, get_profile("core@1"), chat)
-            play([trial], expert)
-            play([episode], ErringExpert(chat, seed, at=seed % len(trial.inferences)))
-        else:
-            play([episode], expert)
-        yield _checked(episode, kind)
-        made += 1
+    session = Builder(SPECS[family], seed, knobs).session()
+    if split_of(session) != "train":
+        return None
+    expert = Expert(chat)
+    episode = Episode(session, get_profile("core@1"), chat)
+    if kind == "recovery":
+        trial = Episode(session, get_profile("core@1"), chat)
+        play([trial], expert)
+        play([episode], ErringExpert(chat, seed, at=seed % len(trial.inferences)))
+    else:
+        play([episode], expert)
+    return Unit(number, session, trajectories=[_checked(episode, kind)])
 
 
-def _play(probe: Probe, chat: ChatML, kind: str) -> Trajectory:
+def _base(config: DataConfig, stream: Stream, family: str, seed: int, number: int, chat: ChatML) -> Unit | None:
+    """A base with its probes: played by the expert for ``sft``, as they are for ``rl`` and ``val``."""
+    purpose, kind = stream
+    base = make_base(family, seed, "static" if kind == "present" else kind, chat)
+    wanted = "val" if purpose == "val" and not config.held_out else "train"
+    if base is None or (not config.held_out and split_of(base.session) != wanted):
+        return None
+    probes = probes_of(base, config.questions if purpose == "sft" else 1)
+    if purpose == "sft" and probes:
+        probes += open_questions(base, config.open_questions, {p.session.turns[-1].slots[0].name for p in probes})
+    if not probes:
+        return None
+    unit = Unit(number, base.session.model_copy(update={"id": base.name, "turns": base.session.turns[: base.start]}))
+    if purpose != "sft":
+        unit.probes = probes
+        return unit
+    for probe in [p for p in probes if p.variant == "present"] if kind == "present" else probes:
+        unit.trajectories.append(_played(config, kind, probe, chat))
+    return unit
+
+
+def _played(config: DataConfig, kind: str, probe: Probe, chat: ChatML) -> Trajectory:
+    mends = probe.wrong_note or (kind == "keep" and probe.variant == "missing" and probe.twin is not None)
     episode = Episode.from_probe(probe, get_profile("core@1"), chat)
     play([episode], Expert(chat))
-    return _checked(episode, kind)
+    trajectory = _checked(episode, "recovery" if mends else "detect")
+    if not mends and random.Random(f"first turn only/{config.seed}/{probe.id}").random() < config.first_turn_only:
+        for inference in trajectory.inferences[1:]:
+            inference.trained = False
+    return trajectory
 
 
 def _checked(episode: Episode, kind: str) -> Trajectory:
@@ -106,44 +160,46 @@ def _checked(episode: Episode, kind: str) -> Trajectory:
     return trajectory
 
 
-def _bases(config: DataConfig, kind: str, count: int, purpose: str, chat: ChatML, salt: str = "") -> Iterator[list[Probe]]:
-    made = number = 0
+@dataclass
+class DataSet:
+    """A small set in memory: what the files would hold, but for the check for duplicates."""
+
+    trajectories: list[Trajectory] = field(default_factory=list)
+    rl_probes: list[Probe] = field(default_factory=list)
+    val_probes: list[Probe] = field(default_factory=list)
+
+
+def units_of(config: DataConfig, stream: Stream, count: int, chat: ChatML) -> Iterator[Unit]:
+    """The first ``count`` accepted units of a stream, made here and now."""
+    made = index = 0
     while made < count:
-        if number > MAX_TRIES + 20 * count:
-            raise RuntimeError(
-                f"{kind}: only {made} of {count} bases in {number} tries: the session knobs never give such a base"
-            )
-        family = config.families[number % len(config.families)]
-        base = make_base(family, _seed(config, purpose, salt or kind, number), kind, chat)
-        number += 1
-        wanted = "val" if purpose == "val" and not config.held_out else "train"
-        if base is None or (not config.held_out and split_of(base.session) != wanted):
-            continue
-        probes = probes_of(base, config.questions if purpose == "sft" else 1)
-        if purpose == "sft" and probes:
-            probes += open_questions(base, config.open_questions, {p.session.turns[-1].slots[0].name for p in probes})
-        if probes:
+        check_tries(stream, index, made, count)
+        unit = make_unit(config, stream, candidate(config, index), chat)
+        index += 1
+        if unit is not None:
             made += 1
-            yield probes
+            yield unit
 
 
-def _mixed(
-    config: DataConfig, count: int, mix: tuple[str, ...], purpose: str, chat: ChatML, on_unit: Callable[[str], None]
-) -> Iterator[Probe]:
-    sources = {kind: _bases(config, kind, count, purpose, chat) for kind in dict.fromkeys(mix)}
-    for i in range(count):
-        yield from next(sources[mix[i % len(mix)]])
-        on_unit(purpose)
+def build(config: DataConfig, on_unit: Callable[[str], None] = lambda _: None) -> DataSet:
+    """Make the data set in memory. ``on_unit`` is called with the kind of every finished unit."""
+    config.check_held_out()
+    chat, data, wanted = get_chat(config.tokenizer), DataSet(), streams(config)
+    sources = {s: units_of(config, s, quota(config, n), chat) for s, n in wanted.items()}
+    for stream in in_order(config, wanted):
+        unit = next(sources[stream], None)
+        if unit is None:
+            continue  # a shard has fewer
+        data.trajectories += unit.trajectories
+        (data.rl_probes if stream.purpose == "rl" else data.val_probes).extend(unit.probes)
+        on_unit(stream.kind)
+    return data
 
 
-def _disjoint(data: DataSet) -> None:
-    """No session stands in two of the sets. Raises RuntimeError: the generator would be wrong."""
-    sets = [
-        {t.base or t.session.id for t in data.trajectories},
-        {p.base for p in data.rl_probes},
-        {p.base for p in data.val_probes},
-    ]
-    for i, one in enumerate(sets):
-        for two in sets[i + 1 :]:
-            if common := one & two:
-                raise RuntimeError(f"sessions in two of the sets: {', '.join(sorted(common)[:3])}")
+def in_order(config: DataConfig, wanted: dict[Stream, int]) -> Iterator[Stream]:
+    """The stream of every unit of the set, in the order of the files: kind by kind, the RL and validation bases mixed."""
+    for stream, count in wanted.items():
+        if stream.purpose == "sft":
+            yield from (stream for _ in range(count))
+    for purpose, total, mix in (("rl", config.rl_bases, config.rl_mix), ("val", config.val_bases, config.val_mix)):
+        yield from (Stream(purpose, mix[i % len(mix)]) for i in range(total))

@@ -1,97 +1,139 @@
-"""The data card: what the set holds, counted from what was written."""
+"""The data card: what the set holds, counted from what was written, with plots beside it and the proof that the sets are apart."""
 
 from __future__ import annotations
 
-import base64
-import io
+import importlib.metadata
+import platform
 from collections import Counter
-from collections.abc import Sequence
+from pathlib import Path
 
-from data_gen.build import DataSet
+import yaml
+
 from data_gen.config import DataConfig
-from envs.config import dump_config
-from envs.trajectory import Trajectory
+from data_gen.near import HASHES, SHINGLE, Separation
+from data_gen.tally import Tally, spread
+
+PLOTS = ("plots/actions.png", "plots/inputs.png", "plots/episodes.png")
+LICENCE = "Apache-2.0"
+SETS = {"sft": "training", "rl": "RL", "val": "validation"}
+_HEAD = """---
+license: apache-2.0
+language: [en]
+pretty_name: ctxctl trajectories
+tags: [synthetic, agents, context-management]
+configs:
+- config_name: default
+  data_files: trajectories.parquet
+---
+"""
 
 
-def actions(trajectory: Trajectory) -> Counter[str]:
-    """What the policy's turns did: context tools, ``business``, ``answer``, ``notice``."""
-    business = {t.name for t in trajectory.session.tools}
-    found: Counter[str] = Counter()
-    for inference in trajectory.inferences:
-        if inference.kind != "calls":
-            found[inference.kind] += 1
-        found.update("business" if o.tool in business else o.tool for o in inference.outcomes if o.tool)
-    return found
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{k} {v}" for k, v in sorted(counter.items())) or "none"
 
 
-def percentiles(values: Sequence[int]) -> str:
-    """Minimum, median, 90th percentile and maximum as text."""
-    ordered = sorted(values)
-    return (
-        " / ".join(str(ordered[min(len(ordered) - 1, int(p * len(ordered)))]) for p in (0.0, 0.5, 0.9, 1.0)) if ordered else "-"
-    )
-
-
-def histogram(trajectories: Sequence[Trajectory]) -> str:
-    """A PNG of input lengths by kind, base64."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(7, 3))
-    kinds = sorted({t.kind or "" for t in trajectories})
-    axis.hist(
-        [[i.tokens_in for t in trajectories if t.kind == k for i in t.inferences] for k in kinds],
-        bins=24,
-        stacked=True,
-        label=kinds,
-    )
-    axis.set_xlabel("tokens of an input")
-    axis.set_ylabel("inferences")
-    axis.legend()
-    figure.tight_layout()
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    plt.close(figure)
-    return base64.b64encode(buffer.getvalue()).decode()
-
-
-def card(config: DataConfig, data: DataSet) -> str:
-    """Markdown with counts, lengths, kinds, actions and the config that made the set."""
-    trajectories = data.trajectories
-    kinds = Counter(t.kind for t in trajectories)
+def card(config: DataConfig, tally: Tally, separation: Separation | None = None, plots: bool = False, code: str = "") -> str:
+    """Markdown, headed by what a dataset hub reads: counts, lengths, actions, the proof of disjointness, how it was made."""
     lines = [
+        _HEAD,
         "# Data card",
         "",
-        "Trajectories of a scripted expert in the ctxctl simulator; synthetic, English, Apache-2.0. An erroneous step stays in context and is",
-        "masked (`trained: false`); only right turns carry loss. Splits are made by content hash of the session.",
+        f"Trajectories of a scripted expert in the ctxctl simulator; synthetic, English, {LICENCE}. An erroneous step stays in context",
+        "and is masked (`trained: false`); only right turns carry loss. Splits are made by content hash of the session.",
         "",
-        "| kind | episodes | share | inferences | masked steps | input tokens min / median / p90 / max |",
-        "| --- | ---: | ---: | ---: | ---: | --- |",
-    ]
-    for kind, n in sorted(kinds.items(), key=lambda x: str(x[0])):
-        mine = [t for t in trajectories if t.kind == kind]
-        inferences = [i for t in mine for i in t.inferences]
-        lengths = percentiles([i.tokens_in for i in inferences])
-        masked = sum(not i.trained for i in inferences)
-        lines.append(f"| {kind} | {n} | {n / len(trajectories):.0%} | {len(inferences)} | {masked} | {lengths} |")
-    by_family = Counter(t.family for t in trajectories)
-    by_variant = Counter(t.variant or "session" for t in trajectories)
-    total = sum((actions(t) for t in trajectories), Counter[str]())
-    lines += [
+        *_episodes(tally),
         "",
-        f"Families: {', '.join(f'{k} {v}' for k, v in sorted(by_family.items()))}. "
-        f"Variants: {', '.join(f'{k} {v}' for k, v in sorted(by_variant.items()))}.",
+        *_sets(tally),
         "",
-        f"Policy actions: {', '.join(f'{k} {v}' for k, v in total.most_common())}.",
-        "",
-        f"RL probes: {len(data.rl_probes)} of {len({p.base for p in data.rl_probes})} bases "
-        f"({', '.join(f'{k} {v}' for k, v in sorted(Counter(p.variant for p in data.rl_probes).items()))}).",
-        f"Validation probes: {len(data.val_probes)} of {len({p.base for p in data.val_probes})} bases "
-        f"({', '.join(f'{k} {v}' for k, v in sorted(Counter(p.variant for p in data.val_probes).items()))}).",
+        *_actions(tally),
         "",
     ]
-    if trajectories:
-        lines += [f"![input lengths by kind](data:image/png;base64,{histogram(trajectories)})", ""]
-    return "\n".join([*lines, "Made with this config:", "", "```yaml", dump_config(config).rstrip(), "```", ""])
+    if plots:
+        lines += [f"![{Path(p).stem}]({p})" for p in PLOTS] + [""]
+    if separation is not None:
+        lines += [*_proof(config, tally, separation), ""]
+    return "\n".join([*lines, *_making(config, code)])
+
+
+def _episodes(tally: Tally) -> list[str]:
+    total = tally.episodes.total()
+    lines = [
+        f"## Episodes: {total}, {tally.tokens} tokens",
+        "",
+        "Lengths are minimum / median / p90 / maximum; an episode's tokens are input and output over all its inferences (to tens).",
+        "",
+        "| kind | episodes | share | inferences | masked steps | turns played | input tokens | output tokens | tokens of an episode |",
+        "| --- | ---: | ---: | ---: | ---: | --- | --- | --- | --- |",
+    ]
+    for kind, n in sorted(tally.episodes.items()):
+        lengths = " | ".join(spread(h[kind]) for h in (tally.turns, tally.inputs, tally.outputs, tally.totals))
+        lines.append(f"| {kind} | {n} | {n / total:.1%} | {tally.inferences[kind]} | {tally.masked[kind]} | {lengths} |")
+    return lines
+
+
+def _sets(tally: Tally) -> list[str]:
+    lines = ["## Sets", "", "| set | records | units by kind | families | variants |", "| --- | ---: | --- | --- | --- |"]
+    records = {"sft": tally.episodes.total(), "rl": tally.probes["rl"], "val": tally.probes["val"]}
+    for purpose, name in SETS.items():
+        cells = " | ".join(_counts(x[purpose]) for x in (tally.units, tally.families, tally.variants))
+        lines.append(f"| {name} | {records[purpose]} | {cells} |")
+    return lines
+
+
+def _actions(tally: Tally) -> list[str]:
+    tools: dict[str, Counter[str]] = {}
+    outcomes = Counter[str]()
+    for action, n in tally.actions.items():
+        tool, _, outcome = action.partition(" ")
+        tools.setdefault(tool, Counter[str]())[outcome or "-"] += n
+        outcomes[outcome or "-"] += n
+    columns = [o for o, _ in sorted(outcomes.items(), key=lambda x: (-x[1], x[0]))]
+    lines = ["## Actions, by outcome", "", f"| tool | {' | '.join(columns)} |", "| --- |" + " ---: |" * len(columns)]
+    for tool, found in sorted(tools.items(), key=lambda x: (-x[1].total(), x[0])):
+        lines.append(f"| {tool} | " + " | ".join(str(found[c]) for c in columns) + " |")
+    return lines
+
+
+def _proof(config: DataConfig, tally: Tally, separation: Separation) -> list[str]:
+    near = config.near_duplicates
+    lines = [
+        "## The sets are apart",
+        "",
+        "Compared is the whole text of a unit (a session; of a base, its prefix without the question): user turns and tool results.",
+        "Exact: SHA-256 of the session's content without id and seed. Near: values masked (numbers, codes, dates, times, names, addresses;",
+        f"entities stay), word {SHINGLE}-shingles, MinHash of {HASHES} (`units.parquet` holds both for every unit), Jaccard of at least",
+        f"{near.threshold:g}; the standard error of an estimate there is {(near.threshold * (1 - near.threshold) / HASHES) ** 0.5:.3f}."
+        f" Every pair is compared. RL bases give way to training units, validation bases to both; offenders are "
+        f"{'left out' if near.drop else 'kept (near_duplicates.drop is false)'}.",
+        "",
+        "| sets | pairs compared | exact duplicates | near-duplicates | highest Jaccard found | among what stayed |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for (one, two), pair in separation.pairs.items():
+        lines.append(
+            f"| {SETS.get(one, one)} and {SETS[two]} | {pair.compared} | {pair.exact} | {pair.near} | {pair.highest:.2f} | {pair.kept:.2f} |"
+        )
+    left_out = Counter(separation.watched.sets[i] for i in separation.dropped)
+    return [
+        *lines,
+        "",
+        f"Left out: {left_out['rl']} RL and {left_out['val']} validation bases. Units that their own set held twice, left out: {tally.repeated}.",
+    ]
+
+
+def _making(config: DataConfig, code: str) -> list[str]:
+    settings = yaml.safe_dump(config.identity(), sort_keys=False, allow_unicode=True, width=1000)
+    versions = {name: importlib.metadata.version(name) for name in ("pydantic", "numpy", "datasketch", "pyarrow")}
+    return [
+        f"Licence: {LICENCE}. Seed: {config.seed}. Code: {code[:16] or 'not recorded'}. Python {platform.python_version()}, "
+        + ", ".join(f"{k} {v}" for k, v in versions.items())
+        + ".",
+        "",
+        "Made by `python -m data_gen config.yaml` with this config (the file `config.yaml` beside this card; where it lies and how many",
+        "processes made it does not change the data):",
+        "",
+        "```yaml",
+        settings.rstrip(),
+        "```",
+        "",
+    ]

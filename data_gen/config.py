@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+import difflib
+import os
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
 
 from envs.config import Strict
 from envs.tasks import FAMILIES, HELD_OUT_FAMILIES
+
+SMALL = 400
+"""Units of a set that one process makes about as fast as two that must be started first."""
 
 
 class Sizes(Strict):
@@ -32,6 +39,50 @@ class Counts(Strict):
     """Further ``present`` controls without their damaged sibling."""
 
 
+class Shares(Strict):
+    """The other way to say ``counts``: a total of units and each kind's share of it."""
+
+    total: int = Field(ge=1)
+    kinds: dict[str, float]
+    """Share by kind, 1 in all; a kind that isn't named gets none."""
+
+    @field_validator("kinds")
+    @classmethod
+    def _sum_to_one(cls, value: dict[str, float]) -> dict[str, float]:
+        names = list(Counts.model_fields)
+        for kind, share in value.items():
+            if kind not in names:
+                near = difflib.get_close_matches(kind, names, n=1)
+                raise ValueError(
+                    f"unknown kind {kind!r}: " + (f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(names)}")
+                )
+            if share < 0:
+                raise ValueError(f"share of {kind} is {share}: it must be 0 or more")
+        if abs(sum(value.values()) - 1) > 1e-6:
+            raise ValueError(f"the shares add up to {sum(value.values()):g}: make it 1")
+        return value
+
+    def counts(self) -> Counts:
+        """Whole numbers that add up to ``total``: rounded down, the rest to the largest remainders."""
+        exact = {kind: self.total * share for kind, share in self.kinds.items()}
+        whole = {kind: int(x + 1e-9) for kind, x in exact.items()}
+        by_rest = sorted(exact, key=lambda kind: (whole[kind] - exact[kind], list(Counts.model_fields).index(kind)))
+        for kind in by_rest[: self.total - sum(whole.values())]:
+            whole[kind] += 1
+        return Counts(**(dict.fromkeys(Counts.model_fields, 0) | whole))
+
+
+class NearDuplicates(Strict):
+    """The check that no RL or validation base is nearly a session of another set."""
+
+    threshold: float = Field(default=0.8, gt=0, le=1)
+    """MinHash Jaccard, values masked, from which two units count as near-duplicates."""
+    drop: bool = True
+    """Leave the offending RL or validation base out; false: count it only. Exact duplicates are always left out."""
+    against: tuple[str, ...] = ()
+    """Finished data folders whose units count as another set, e.g. the training set when this one is for testing."""
+
+
 class DataConfig(Strict):
     """One data set."""
 
@@ -42,6 +93,8 @@ class DataConfig(Strict):
     held_out: bool = False
     """Allow held-out families: for evaluation sets only."""
     counts: Counts = Counts()
+    shares: Shares | None = None
+    """In place of ``counts``: ``{total: 10000, kinds: {direct: 0.1, static: 0.9}}``."""
     questions: int = Field(default=2, ge=1)
     """Questions of a detect base in training, each with its damaged sibling. They share the view, so a row is cheap to compute."""
     open_questions: int = Field(default=5, ge=0)
@@ -57,6 +110,47 @@ class DataConfig(Strict):
     """Bases of the RL probes (train split, disjoint from the SFT ones)."""
     rl_mix: tuple[str, ...] = ("static", "changed", "static", "changed", "never_open")
     tokenizer: str = "smollm2"
+    near_duplicates: NearDuplicates = NearDuplicates()
+    processes: int = Field(default=0, ge=0)
+    """Worker processes; 0: one a core, fewer for a small set. The data do not depend on it."""
+    shard: str = "1/1"
+    """``i/n``: make only the i-th of n parts; ``python -m data_gen merge`` joins them. The set depends on n, not on who made which part."""
+
+    @field_validator("shard")
+    @classmethod
+    def _i_of_n(cls, value: str) -> str:
+        i, _, n = value.partition("/")
+        if not (i.isdecimal() and n.isdecimal() and 1 <= int(i) <= int(n)):
+            raise ValueError(f"shard {value!r} must be i/n with 1 <= i <= n, e.g. 2/4")
+        return f"{int(i)}/{int(n)}"
+
+    @model_validator(mode="after")
+    def _counts_or_shares(self) -> DataConfig:
+        if self.shares is not None and self.counts != Counts():
+            raise ValueError("counts and shares are both given: leave one out")
+        return self
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """``(i, n)`` of the shard, i from 0."""
+        i, n = self.shard.split("/")
+        return int(i) - 1, int(n)
+
+    @property
+    def units(self) -> Counts:
+        """How many units of each kind the whole set has."""
+        return self.shares.counts() if self.shares else self.counts
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the content of the whole set: everything but where it lies, who makes it, and which shard this is."""
+        data = self.model_dump(mode="json", exclude={"out", "processes", "shard"})
+        if self.part[1] > 1:
+            data["shards"] = self.part[1]
+        return data
+
+    def workers(self, units: int) -> int:
+        """Processes to make ``units`` units with: a process costs a few seconds to start, which a small set is not worth."""
+        return self.processes or max(1, min(len(os.sched_getaffinity(0)), units // SMALL))
 
     @field_validator("families")
     @classmethod

@@ -13,6 +13,7 @@ from data_gen.build import build
 from data_gen.card import card
 from data_gen.config import DataConfig
 from data_gen.run import run
+from data_gen.tally import Tally
 from envs.config import ConfigError
 from envs.runs import DataError, read_jsonl
 from envs.tasks.base import Probe, split_of
@@ -133,10 +134,51 @@ def test_a_torn_line_names_file_and_line(tmp_path):
 
 
 def test_the_card_counts_what_was_made(data):
-    text = card(DataConfig(**SMALL), data)
+    text = card(DataConfig(**SMALL), Tally.of(data))
     n = sum(t.kind == "detect" for t in data.trajectories)
     assert f"| detect | {n} |" in text
     assert "seed: 0" in text
+    assert "Licence: Apache-2.0" in text
+    answers = sum(i.kind == "answer" for t in data.trajectories for i in t.inferences)
+    assert f"| answer | {answers} |" in text
+    for family in ("procurement", "support"):
+        assert f"{family} {sum(t.family == family for t in data.trajectories)}" in text
+    inputs = [i.tokens_in for t in data.trajectories if t.kind == "managed" for i in t.inferences]
+    managed = next(line for line in text.splitlines() if line.startswith("| managed |"))
+    assert f"| {min(inputs)} / " in managed
+    assert f" / {max(inputs)} |" in managed
+
+
+def test_shares_give_whole_counts_that_add_up():
+    config = DataConfig(shares={"total": 100, "kinds": {"direct": 1 / 3, "managed": 1 / 3, "static": 1 / 3}})
+    counts = config.units.model_dump()
+    assert sum(counts.values()) == 100
+    assert sorted(counts[k] for k in ("direct", "managed", "static")) == [33, 33, 34]
+    assert DataConfig().units == DataConfig().counts
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["shares.total=9", "shares.kinds.direct=0.5"], "add up to 0.5"),
+        (["shares.total=9", "shares.kinds.manged=1"], "did you mean 'managed'"),
+        (["shares.total=9", "shares.kinds.direct=1", "counts.direct=3"], "leave one out"),
+        (["shard=3/2"], "shard '3/2' must be i/n"),
+        (["near_duplicates.threshold=0"], "near_duplicates.threshold"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(tmp_path, overrides, words):
+    result = CliRunner().invoke(app, ["configs/data_demo.yaml", f"out={tmp_path}", *overrides])
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_stream_that_never_fills_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("data_gen.build.make_base", lambda *_: None)
+    config = DataConfig(out=str(tmp_path), counts=dict.fromkeys(SMALL["counts"], 0) | {"static": 1}, val_bases=0, rl_bases=0)
+    with pytest.raises(ConfigError, match=r"sft\.static: only 0 of 1 units"):
+        run(config)
 
 
 def test_an_unknown_key_is_one_line_with_the_nearest_name(tmp_path):
