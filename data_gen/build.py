@@ -10,24 +10,27 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from data_gen.config import DataConfig
 from data_gen.errors import ErringExpert
 from envs.chat import ChatML, get_chat
 from envs.episode import Episode, play
+from envs.policies.base import Policy
 from envs.policies.expert import Expert
-from envs.profiles import get_profile
+from envs.policies.unified import UnifiedExpert
+from envs.profiles import Profile, get_profile
 from envs.scoring import score
 from envs.tasks import SPECS
 from envs.tasks.base import Probe, Session, split_of
-from envs.tasks.engine import Builder, Knobs
+from envs.tasks.damage import variants_of
+from envs.tasks.engine import RICH, Builder, Knobs
 from envs.tasks.probes import make_base, open_questions, probes_of
 from envs.trajectory import Trajectory
 
-FREE = ("direct", "managed", "recovery")
-DETECT = ("static", "keep", "other", "changed", "never", "never_open", "present")
+FREE = ("direct", "managed", "recovery", "rich", "plain")
+DETECT = ("static", "keep", "other", "changed", "never", "never_open", "present", "variants")
 MAX_TRIES = 400
 
 
@@ -99,18 +102,24 @@ def _seed(config: DataConfig, stream: Stream, number: int) -> int:
 
 
 def _session(config: DataConfig, kind: str, family: str, seed: int, number: int, chat: ChatML) -> Unit | None:
-    """A free-play session of the train split: without stages (``direct``), with stages to close, with one mistake (``recovery``)."""
+    """A free-play session of the train split: without stages (``direct``), with stages to close, with one mistake (``recovery``),
+    with all that the families have (``rich``), or under plain history (``plain``).
+    """
     sizes = config.sizes
-    knobs = Knobs(turns=sizes.turns, fillers=sizes.fillers, attrs=sizes.attrs, close=0.0 if kind == "direct" else 1.0)
+    knobs = replace(
+        RICH if kind == "rich" else Knobs(), turns=sizes.turns, fillers=sizes.fillers, attrs=sizes.attrs,
+        close=0.0 if kind == "direct" else 1.0,
+    )  # fmt: skip
     session = Builder(SPECS[family], seed, knobs).session()
     if split_of(session) != "train":
         return None
-    expert = Expert(chat)
-    episode = Episode(session, get_profile("core@1"), chat)
+    profile = get_profile("plain@1" if kind == "plain" else config.profile)
+    expert = expert_for(profile, chat)
+    episode = Episode(session, profile, chat)
     if kind == "recovery":
-        trial = Episode(session, get_profile("core@1"), chat)
+        trial = Episode(session, profile, chat)
         play([trial], expert)
-        play([episode], ErringExpert(chat, seed, at=seed % len(trial.inferences)))
+        play([episode], ErringExpert(chat, seed, at=seed % len(trial.inferences), profile=profile))
     else:
         play([episode], expert)
     return Unit(number, session, trajectories=[_checked(episode, kind)])
@@ -119,12 +128,17 @@ def _session(config: DataConfig, kind: str, family: str, seed: int, number: int,
 def _base(config: DataConfig, stream: Stream, family: str, seed: int, number: int, chat: ChatML) -> Unit | None:
     """A base with its probes: played by the expert for ``sft``, as they are for ``rl`` and ``val``."""
     purpose, kind = stream
-    base = make_base(family, seed, "static" if kind == "present" else kind, chat)
+    # Two bases in three of ``variants`` are static ones: they give more variants than changed ones.
+    of_kind = {"present": "static", "variants": "changed" if seed % 3 == 0 else "static"}
+    base = make_base(family, seed, of_kind.get(kind, kind), chat)
     wanted = "val" if purpose == "val" and not config.held_out else "train"
     if base is None or (not config.held_out and split_of(base.session) != wanted):
         return None
-    probes = probes_of(base, config.questions if purpose == "sft" else 1)
-    if purpose == "sft" and probes:
+    if kind == "variants":
+        probes = [p for p in variants_of(base, config.questions if purpose == "sft" else 1) if usable(config, purpose, p)]
+    else:
+        probes = probes_of(base, config.questions if purpose == "sft" else 1)
+    if purpose == "sft" and probes and kind != "variants":
         probes += open_questions(base, config.open_questions, {p.session.turns[-1].slots[0].name for p in probes})
     if not probes:
         return None
@@ -137,10 +151,23 @@ def _base(config: DataConfig, stream: Stream, family: str, seed: int, number: in
     return unit
 
 
+def usable(config: DataConfig, purpose: str, probe: Probe) -> bool:
+    """Whether a variant belongs into a set: trained is only what a view can tell, and windows need a profile that has them."""
+    if probe.windows and not get_profile(config.profile).windows:
+        return False
+    return purpose != "sft" or not (probe.variant == "corrupted" and probe.signal == "none")
+
+
+def expert_for(profile: Profile, chat: ChatML) -> Policy:
+    """The scripted expert of a profile."""
+    return UnifiedExpert(chat, profile) if profile.windows else Expert(chat, profile.view_budget)
+
+
 def _played(config: DataConfig, kind: str, probe: Probe, chat: ChatML) -> Trajectory:
     mends = probe.wrong_note or (kind == "keep" and probe.variant == "missing" and probe.twin is not None)
-    episode = Episode.from_probe(probe, get_profile("core@1"), chat)
-    play([episode], Expert(chat))
+    profile = get_profile(config.profile)
+    episode = Episode.from_probe(probe, profile, chat)
+    play([episode], expert_for(profile, chat))
     trajectory = _checked(episode, "recovery" if mends else "detect")
     if not mends and random.Random(f"first turn only/{config.seed}/{probe.id}").random() < config.first_turn_only:
         for inference in trajectory.inferences[1:]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -37,6 +37,12 @@ class Counts(Strict):
     never_open: int = Field(default=3, ge=0)
     present: int = Field(default=0, ge=0)
     """Further ``present`` controls without their damaged sibling."""
+    rich: int = Field(default=0, ge=0)
+    """Sessions with everything the families have: rules and exceptions, red herrings, negations, paraphrases, several records."""
+    variants: int = Field(default=0, ge=0)
+    """Bases with every variant that a view can tell: dropped, contradicted, unsourced, fabricated, controls; windows where the profile has them."""
+    plain: int = Field(default=0, ge=0)
+    """Sessions under plain history, for an arm that is trained without the protocol."""
 
 
 class Shares(Strict):
@@ -110,6 +116,8 @@ class DataConfig(Strict):
     """Bases of the RL probes (train split, disjoint from the SFT ones)."""
     rl_mix: tuple[str, ...] = ("static", "changed", "static", "changed", "never_open")
     tokenizer: str = "smollm2"
+    profile: Literal["core@1", "unified@4", "unified@4-compact"] = "core@1"
+    """Protocol that the trajectories are played under; probes are neutral."""
     near_duplicates: NearDuplicates = NearDuplicates()
     processes: int = Field(default=0, ge=0)
     """Worker processes; 0: one a core, fewer for a small set. The data do not depend on it."""

@@ -14,6 +14,8 @@ from envs.chat import ChatML
 from envs.policies.base import Sampled, View
 from envs.policies.expert import Expert
 from envs.policies.reading import read_view
+from envs.policies.unified import UnifiedExpert
+from envs.profiles import Profile, get_profile
 
 
 def mistake(move: str, view: View, rng: random.Random) -> str:
@@ -58,13 +60,34 @@ def mistake(move: str, view: View, rng: random.Random) -> str:
     return rng.choice(choices)
 
 
+def unified_mistake(move: str, profile: Profile, rng: random.Random) -> str:
+    """A wrong version of a move under a profile with windows: the wrong window, a malformed call, a reply that is protocol alone."""
+    if profile.syntax == "json":
+        if "<tool_call>" not in move:
+            return rng.choice(("", "<tool_call>", json.dumps({"answer": move})))
+        choices = [move.replace("</tool_call>", ""), move.replace('"arguments"', '"args"'), move.replace('"name"', '"tool"')]
+        if '"expected_window_id"' in move:
+            choices += [re.sub(r'"expected_window_id": "w\d+"', '"expected_window_id": "w9"', move)] * 3
+            choices.append(re.sub(r'"expected_window_id": "w\d+", ', "", move))
+        return rng.choice(choices)
+    placed = re.match(r"w\d+ ", move)
+    if placed:
+        wrong = "\n".join(re.sub(r"^w\d+ ", "w9 ", line) for line in move.split("\n"))
+        return rng.choice((wrong, wrong, "\n".join(re.sub(r"^w\d+ ", "", line) for line in move.split("\n"))))
+    if "=" in move.split(" ", 1)[0]:  # the answer
+        return rng.choice(("", f"<answer>{move}</answer>", json.dumps({"answer": move})))
+    return move.split(" ", 1)[0]  # a call without its arguments
+
+
 class ErringExpert:
     """The expert with one mistake at a random step of each episode, masked."""
 
     name = "erring_expert"
 
-    def __init__(self, chat: ChatML, seed: int, at: int) -> None:
-        self.chat, self.expert, self.rng, self.at = chat, Expert(chat), random.Random(f"errors/{seed}"), at
+    def __init__(self, chat: ChatML, seed: int, at: int, profile: Profile | None = None) -> None:
+        self.chat, self.rng, self.at = chat, random.Random(f"errors/{seed}"), at
+        self.profile = profile or get_profile("core@1")
+        self.expert = UnifiedExpert(chat, self.profile) if self.profile.windows else Expert(chat, self.profile.view_budget)
         self._step = 0
 
     def act(self, views: Sequence[View]) -> list[Sampled]:
@@ -73,6 +96,6 @@ class ErringExpert:
         text = self.expert.text(view)
         self._step += 1
         if self._step - 1 == self.at:
-            wrong = mistake(text, view, self.rng)
+            wrong = unified_mistake(text, self.profile, self.rng) if self.profile.windows else mistake(text, view, self.rng)
             return [Sampled(self.chat.turn_ids(wrong), wrong, trained=False)]
         return [Sampled(self.chat.turn_ids(text), text)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from envs.tasks.base import Session, ToolSpec
 from envs.tasks.engine import Builder, Compare, FamilySpec, Knobs, Rule, UserFact
 from envs.tasks.surface import Attr
+from envs.tasks.table import Table
 
 SPEC = FamilySpec(
     name="analysis",
@@ -170,6 +171,7 @@ SPEC = FamilySpec(
         "Put net revenue in {entity} beside {other}: which is larger, and by how much?",
         "Of {entity} and {other}, whose net revenue is larger, and by how much?",
     ),
+    table=Table("revenue", ("Mon", "Tue", "Wed", "Thu", "Fri"), "Takings day by day in thousands:"),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from envs.tasks.base import Fact, Session, Slot, ToolSpec, Turn, content_hash
 from envs.tasks.rules import RuleBook
 from envs.tasks.surface import Attr, accepted, draw
+from envs.tasks.table import Table, draw_rows
 
 NONE = "none"
 NONES = ("none", "no", "0")
@@ -96,6 +97,7 @@ class FamilySpec:
     """Questions for the sum of ``compare.attr`` over all records looked up so far."""
     across: tuple[str, ...] = ()
     """``{entity}`` and ``{other}``: which of the two has the larger ``compare.attr``, and by how much."""
+    table: Table | None = None
 
     def phrase(self, entity: str) -> str:
         return self.entity_phrase.format(e=entity)
@@ -118,6 +120,8 @@ class Knobs:
 
     turns: tuple[int, int] = (2, 12)
     fillers: tuple[int, int] = (2, 24)
+    rows: tuple[int, int] = (12, 30)
+    """Rows of a result, where the family has a table."""
     attrs: tuple[int, int] = (4, 6)
     close: float = 0.8
     """Share of sessions in which the text declares its stages finished."""
@@ -140,7 +144,7 @@ class Knobs:
 
     def validate(self) -> None:
         """Raises ValueError naming the knob."""
-        for name in ("turns", "fillers", "attrs"):
+        for name in ("turns", "fillers", "rows", "attrs"):
             low, high = getattr(self, name)
             if not 0 < low <= high:
                 raise ValueError(f"knob {name}: {low}..{high} must be a rising range above 0")
@@ -256,13 +260,17 @@ class Builder:
         entity = self._pick()
         names = rng.sample([a.name for a in spec.attrs], rng.randint(*self.knobs.attrs))
         record = {n: self._value(n) for n in names}
+        rows = ""
+        if spec.table and spec.table.attr in record:
+            rows, total = draw_rows(spec.table, rng.randint(*self.knobs.rows), rng)
+            record[spec.table.attr] = str(total)
         self.records[entity] = dict(record)
         source = self.source[entity] = rng.choice(spec.sources)
         qty = str(rng.randrange(3, 90))
         args = [entity, qty][: len(spec.lookup.args)]
         call = " ".join([spec.lookup.name, *(f"{n}={v}" for n, v in zip(spec.lookup.args, args, strict=True))])
         head = rng.choice(spec.heads).format(source=source, entity=spec.phrase(entity), qty=qty)
-        self.responses[call] = self._result(head, record)
+        self.responses[call] = " ".join(t for t in (self._result(head, record), rows) if t)
         self._state(entity, record, f"call:{call}")
         ask = ask or rng.choice(names)
         lines = [rng.choice(spec.work).format(entity=spec.phrase(entity), qty=qty)]
