@@ -195,3 +195,65 @@ def test_a_shuffled_log_makes_the_expert_wrong(chat):
             total += 1
     assert total > 50
     assert right <= 0.05 * total
+
+
+def test_the_figures_of_the_analysis_family_are_the_sum_of_its_rows():
+    found = 0
+    for seed in range(12):
+        session = FAMILIES["analysis"].generate(seed)
+        values = {f.where: f.value for f in session.facts if f.key.endswith(".revenue") and f.version == 1}
+        for call, text in session.responses.items():
+            if "Takings day by day" in text:
+                rows = text.split("Takings day by day in thousands: ")[1]
+                assert sum(int(p.rsplit(" ", 1)[1]) for p in rows.strip(".").split(", ")) == int(values[f"call:{call}"])
+                found += 1
+    assert found > 10
+
+
+# ---- thousands of sessions (make test-long) ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_the_expert_does_not_look_ahead_over_many_sessions(chat, family):
+    """Future swap: with another second half the expert does the same up to there. 120 sessions a family, 2,040 in all."""
+    same = 0
+    for seed in range(1000, 1120):
+        sessions = [FAMILIES[family].generate(seed, replace(RICH, turns=(4, 10)), future_seed=f) for f in (1, 2)]
+        split = sessions[0].knobs["split_turn"]
+        if sessions[0].turns[split:] == sessions[1].turns[split:]:
+            continue
+        acts = []
+        for session in sessions:
+            episode = Episode(session, CORE, chat)
+            play([episode], Expert(chat))
+            acts.append([(i.turn, i.text) for i in episode.inferences if i.turn < split])
+        assert acts[0] == acts[1], sessions[0].id
+        same += 1
+    assert same > 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_every_value_of_an_answer_stands_in_the_view_over_many_sessions(chat, family):
+    """Provenance: 120 sessions a family."""
+    from envs.scoring import normal_form
+    from envs.text import holds
+
+    checked = 0
+    for seed in range(2000, 2120):
+        session = FAMILIES[family].generate(seed, RICH)
+        episode = Episode(session, CORE, chat)
+        play([episode], Expert(chat))
+        trajectory = episode.trajectory("expert")
+        for inference, view in zip(trajectory.inferences, trajectory.views(), strict=True):
+            if inference.kind != "answer":
+                continue
+            text = normal_form("\n".join(m.content for m in view))
+            slots = {s.name: s for s in session.turns[inference.turn].slots}
+            for part in inference.text.split("; "):
+                name, value = part.split("=", 1)
+                if value not in ("unknown", "none") and slots[name].source != "derived":
+                    assert holds(text, normal_form(value)), (session.id, inference.turn, part)
+                    checked += 1
+    assert checked > 300
