@@ -10,149 +10,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from envs.chat import ChatML
 from envs.policies.base import Sampled, View
+from envs.policies.knowledge import Knowledge, Known
 from envs.policies.reading import (
     Block,
-    Pointer,
-    Request,
-    Seen,
     Stated,
-    brief_facts,
     brief_text,
     read_request,
-    read_view,
-    result_facts,
-    summary,
-    user_fact,
 )
-from envs.policies.rulings import Rules
 from envs.profiles import get_profile
-from envs.tasks.engine import NONE, FamilySpec
 
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
 MAX_FOLDS = get_profile("core@1").max_folds
-GAP = re.compile(r"e(\d+)(?:-e(\d+))? dropped\b")
 ELSEWHERE = re.compile(r"e(\d+)(?:-e(\d+))? w\d+\b")
 LEAST_SHARE, PADDING = 0.05, "; the rest stands in these events"
 PAGE_ROOM = 320
 """Tokens of a page with its tag and the call that asks for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A value of a key with the event that states it; ``evidence`` when the event's own text stands in view."""
-
-    value: str
-    event: int
-    evidence: bool = False
-
-
-def pieces(block: Block) -> list[Block]:
-    """The events of a read-back of a range, each as a block of its own; a read-back of one event as it is."""
-    if block.last == block.first:
-        return [block]
-    parts = re.split(r"(?:^|\n)\[e(\d+) \w+\] ", block.text)
-    return [replace(block, first=int(e), last=int(e), text=t) for e, t in zip(parts[1::2], parts[2::2], strict=True)]
-
-
-class Mind:
-    """One view as the expert understands it."""
-
-    def __init__(self, view: View, chat: ChatML, budget: int) -> None:
-        self.view, self.chat, self.budget = view, chat, budget
-        self.seen: Seen = read_view(view.messages)
-        self.spec: FamilySpec = self.seen.spec
-        self.question: Block = self.seen.question
-        self.request: Request = read_request(self.spec, self.question.text)
-        self.briefs: list[tuple[Block, Stated]] = [(b, s) for b in self.seen.of("fold") if (s := brief_facts(self.spec, b.text))]
-        texts = [*self.seen.of("result"), *(piece for b in self.seen.reads for piece in pieces(b))]
-        self.results: list[tuple[Block, Stated]] = [(b, s) for b in texts if (s := result_facts(self.spec, b.text))]
-
-        self.summary: dict[str, Pointer] = {}
-        for block in self.seen.of("boundary"):
-            self.summary.update(summary(self.spec, block.text))
-
-    # ---- what is known ------------------------------------------------------------------------------------------------------
-
-    def known(self, entity: str, attr: str) -> Known | None:
-        """The newest value of a record's field that stands in view; of one event, its own text before what was written of it."""
-        found = self.claims(entity, attr)
-        return max(found, key=lambda k: (k.event, k.evidence), default=None)
-
-    def claims(self, entity: str, attr: str) -> list[Known]:
-        """Every value of a record's field that the view gives. A note without evidence, or an old one, claims nothing."""
-        found = []
-        note = self.seen.notes.get(self.spec.key(entity, attr))
-        if note and (note.status not in ("candidate", "old") or note.value == NONE):
-            found.append(Known(note.value, note.source))
-        for blocks, evidence in ((self.briefs, False), (self.results, True)):
-            for block, stated in blocks:
-                if stated.entity == entity and attr in stated.fields:
-                    found.append(Known(stated.fields[attr], block.last, evidence))
-        pointer = self.summary.get(entity)
-        if pointer and attr in pointer.fields:
-            found.append(Known(pointer.fields[attr], max(pointer.events)))
-        return found
-
-    def contested(self, entity: str, attr: str) -> int:
-        """The event of which note and brief say different things while its own text is out of view; 0 when there is none."""
-        found = self.claims(entity, attr)
-        newest = max((k.event for k in found), default=0)
-        top = [k for k in found if k.event == newest]
-        return newest if len({k.value for k in top}) > 1 and not any(k.evidence for k in top) else 0
-
-    def gaps(self) -> list[int]:
-        """Events that the index lists as dropped: nothing else tells what they held."""
-        return [int(m[2] or m[1]) for m in GAP.finditer(self.seen.out)]
-
-    def constraint(self) -> Known | None:
-        """The newest value of the user's constraint in view."""
-        found = [Known(v, b.first) for b in self.seen.of("user") if (v := user_fact(self.spec, b.text))]
-        for block in self.seen.reads:
-            for piece in re.split(r"\n?\[e\d+ user\] ", block.text):
-                if value := user_fact(self.spec, piece):
-                    found.append(Known(value, block.first))
-        note = self.seen.notes.get(self.spec.user_fact.key)
-        if note:
-            found.append(Known(note.value, note.source))
-        return max(found, key=lambda k: k.event, default=None)
-
-    @cached_property
-    def rules(self) -> Rules:
-        """The user's rule and exceptions as far as the view tells."""
-        told = [(b.first, b.text) for b in self.seen.of("user")]
-        for block in self.seen.reads:
-            pieces = re.split(r"\n?\[e(\d+) user\] ", block.text)
-            told += [(block.first, pieces[0])] if block.name == "user" else []
-            told += [(int(e), text) for e, text in zip(pieces[1::2], pieces[2::2], strict=True)]
-        return Rules.of(self.spec, told, self.seen.notes)
-
-    def was_read(self, event: int) -> bool:
-        return any(b.first <= event <= b.last for b in self.seen.of("read") if b.place > self.question.place)
-
-    def open_changes(self, entity: str, after: int) -> list[int]:
-        """Changes of the record on file after ``after`` whose brief gives no values: references to read, newest first."""
-        refs = [
-            (b.keep or (b.last,))[-1] for b, s in self.briefs if s.entity == entity and s.changed and not s.fields and b.last > after
-        ]  # fmt: skip
-        return [r for r in sorted(refs, reverse=True) if not self.was_read(r)]
-
-    def places(self, entity: str) -> list[int]:
-        """References that may hold the record, newest first, those already in view left out."""
-        refs = [(b.keep or (b.last,))[-1] for b, s in self.briefs if s.entity == entity and not (s.changed and s.fields)]
-        if entity in self.summary:
-            refs += self.summary[entity].events
-        for block in self.seen.of("cleared"):
-            call = next((o.text for o in reversed(self.seen.own) if o.place < block.place and f"={entity}" in o.text), "")
-            if call:
-                refs.append(block.first)
-        visible = {b.first for b, _ in self.results}
-        return [r for r in sorted(set(refs), reverse=True) if r not in visible and not self.was_read(r)]
+class Mind(Knowledge):
+    """What the expert does on one view."""
 
     # ---- what to do ---------------------------------------------------------------------------------------------------------
 
@@ -228,13 +109,6 @@ class Mind:
             values["which"] = one if amounts[one] >= amounts[two] else two
             values["gap"] = str(abs(amounts[one] - amounts[two]))
         return ""
-
-    def records(self) -> list[str]:
-        """All records that the view knows of."""
-        found = [*self.summary, *(s.entity for _, s in [*self.briefs, *self.results])]
-        by_key = {self.spec.key(e, ""): e for e in self.spec.entities}
-        found += [by_key[k.rpartition(".")[0] + "."] for k in self.seen.notes if k.rpartition(".")[0] + "." in by_key]
-        return list(dict.fromkeys(found))
 
     def check(self, entity: str, attr: str, known: Known | None) -> str:
         """The read-back that the question needs, or nothing."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from envs.chat import ChatML
 from envs.policies.base import Sampled, View
-from envs.policies.expert import Expert, Known, Mind
+from envs.policies.expert import Expert, Mind
+from envs.policies.knowledge import Known
 from envs.policies.reading import Block, read_request, read_view, spec_of
 from envs.tasks.surface import PATTERNS, draw
 

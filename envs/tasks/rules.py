@@ -10,7 +10,7 @@ from envs.tasks.base import Fact, FactKind, Slot
 from envs.tasks.surface import accepted, draw
 
 if TYPE_CHECKING:
-    from envs.tasks.engine import FamilySpec, Rule
+    from envs.tasks.spec import FamilySpec, Rule
 
 RULE = "rule"
 
