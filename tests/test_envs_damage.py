@@ -151,7 +151,7 @@ def test_the_expert_is_right_on_rich_sessions(chat, family):
 
 def test_all_question_tags_occur():
     tags = Counter(t.question for m in FAMILIES.values() for seed in range(40) for t in m.generate(seed, RICH).turns)
-    assert set(tags) >= {"single", "across", "paraphrased", "negation", "aggregate", "derived", "exception"}
+    assert set(tags) >= {"single", "across", "paraphrased", "negation", "aggregate", "derived", "exception", "verify"}
 
 
 def test_every_move_of_a_rule_occurs_and_its_facts_carry_their_status():
@@ -163,6 +163,22 @@ def test_every_move_of_a_rule_occurs_and_its_facts_carry_their_status():
     assert statuses["withdrawn"] > 5
     assert statuses["current"] > statuses["withdrawn"]
     assert once > 5
+
+
+def test_where_the_user_asks_for_the_source_the_expert_reads_it(chat):
+    read = asked = 0
+    for seed in range(40):
+        session = FAMILIES["procurement"].generate(seed, replace(RICH, turns=(6, 8), verify=1.0))
+        episode = Episode(session, CORE, chat)
+        play([episode], Expert(chat))
+        result = score(episode.trajectory("x"))
+        assert result.fully_right
+        for number, turn in enumerate(session.turns):
+            if turn.question == "verify":
+                asked += 1
+                read += any(r.turn == number for r in result.reads)
+    assert asked > 40
+    assert read > asked / 3, "the others stand in full in view, or were never stated"
 
 
 def test_near_twins_are_told_apart(chat):

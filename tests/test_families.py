@@ -14,7 +14,7 @@ from envs.policies.reading import brief_facts, brief_text, entity_fields
 from envs.profiles import get_profile
 from envs.scoring import score
 from envs.tasks import FAMILIES
-from envs.tasks.engine import ASKS, CLOSES, KEEPS, TELLS
+from envs.tasks.engine import ASKS, CLOSES, KEEPS, TELLS, VERIFIES
 from envs.tasks.surface import PATTERNS, draw, find_all
 
 MODULES = tuple(FAMILIES.values())
@@ -48,7 +48,13 @@ def groups(spec):
     found["brief"], found["change_brief"] = ((spec.brief,), "amount"), ((spec.change_brief,), "amount")
     if spec.compare:
         found["compare.asks"] = (spec.compare.asks, "amount")
-    found |= {"ASKS": (ASKS, "amount"), "KEEPS": (KEEPS, "amount"), "TELLS": (TELLS, "amount"), "CLOSES": (CLOSES, "amount")}
+    found |= {
+        "ASKS": (ASKS, "amount"),
+        "KEEPS": (KEEPS, "amount"),
+        "TELLS": (TELLS, "amount"),
+        "CLOSES": (CLOSES, "amount"),
+        "VERIFIES": (VERIFIES, "amount"),
+    }
     return {name: g for name, g in found.items() if g[0]}
 
 

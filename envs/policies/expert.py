@@ -116,6 +116,8 @@ class Mind(Knowledge):
             stale = self.open_changes(entity, known.event) or [
                 e for e in [self.contested(entity, attr)] if e and not self.was_read(e)
             ]
+            if not stale and self.request.verify and not known.evidence and known.event and not self.was_read(known.event):
+                stale = [known.event]
             return f"read e{stale[0]}" if stale else ""
         for block in self.seen.reads:
             if block.page < block.pages and entity in block.text and (line := self.rest_of(block)):

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 
 from envs.chat import Message
 from envs.tasks import SPECS
-from envs.tasks.engine import ASKS, CLOSES, KEEPS, NONE, TELLS, FamilySpec
+from envs.tasks.engine import ASKS, CLOSES, KEEPS, NONE, TELLS, VERIFIES, FamilySpec
 from envs.tasks.surface import PATTERNS, Attr, find_all, find_first
 
 T = TypeVar("T")
@@ -352,6 +352,8 @@ class Request:
     across: tuple[str, ...] = ()
     """Two records whose amounts are compared."""
     total: bool = False
+    verify: bool = False
+    """Asks for a look at the source."""
     keep: tuple[str, ...] = ()
     close: bool = False
 
@@ -397,6 +399,7 @@ def read_request(spec: FamilySpec, text: str) -> Request:
         ruled=ruled,
         across=across,
         total=any(t in text for t in spec.totals),
+        verify=bool(find_all(VERIFIES, text, nouns)),
         keep=tuple(by_noun[m["noun"]] for m in find_all(KEEPS, text, nouns)),
         close=any(c in text for c in CLOSES),
     )

@@ -22,6 +22,7 @@ from envs.tasks.spec import (
     SEVERAL_FILLERS,
     SEVERAL_RECORDS,
     TELLS,
+    VERIFIES,
     Compare,
     FamilySpec,
     Knobs,
@@ -289,6 +290,9 @@ class Builder:
             lines.append(self.rng.choice(KEEPS).format(noun=noun))
         slot = self.slot(entity, attr, source)
         tag = "negation" if slot.accept == NONES else "paraphrased" if paraphrased else "single"
+        if self.knobs.verify and not keep and self.rng.random() < self.knobs.verify:
+            lines.append(self.rng.choice(VERIFIES).format(noun=noun))
+            tag = "verify"
         self._add(lines, (slot,), (), question=tag)
 
     def ask_cap(self) -> None:
@@ -399,6 +403,7 @@ __all__ = [
     "SEVERAL_FILLERS",
     "SEVERAL_RECORDS",
     "TELLS",
+    "VERIFIES",
     "Builder",
     "Compare",
     "FamilySpec",

@@ -16,6 +16,8 @@ SEVERAL_FILLERS, SEVERAL_RECORDS = 10, 3
 CLOSES = ("Then close this stage.", "That closes the stage.", "This stage ends here.", "Close the stage after that.")
 KEEPS = ("Keep the {noun} at hand.", "Note the {noun} for later.", "We will need the {noun} again.")
 TELLS = ("Tell me the {noun}.", "Give me the {noun}.", "What is the {noun}?")
+VERIFIES = ("Check the {noun} against its source before you answer.", "Do not rely on a summary for the {noun}: look it up.")
+"""The stated rule for what matters: the raw text is to be read even where a brief gives the value."""
 ASKS = (
     "What is the {noun} for {entity}?",
     "Give me the {noun} for {entity} once more.",
@@ -103,7 +105,7 @@ class FamilySpec:
 
 
 SHARES = (
-    "close", "keep", "change", "ask", "constraint", "rule", "guesses", "none", "paraphrased", "several", "twins",
+    "close", "keep", "change", "ask", "constraint", "rule", "guesses", "none", "paraphrased", "several", "verify", "twins",
 )  # fmt: skip
 
 
@@ -132,6 +134,8 @@ class Knobs:
     """Share of later questions in words that the record does not use."""
     several: float = 0.0
     """Share of later questions over two records or all of them."""
+    verify: float = 0.0
+    """Share of later questions that ask for a look at the source."""
     twins: float = 0.0
     """Share of stages about a near twin of a record met before, where the family has any."""
 
@@ -146,7 +150,7 @@ class Knobs:
                 raise ValueError(f"knob {name}: {getattr(self, name)} must be a share between 0 and 1")
 
 
-RICH = Knobs(turns=(2, 14), rule=0.5, guesses=0.4, none=0.15, paraphrased=0.25, several=0.12, twins=0.4)
+RICH = Knobs(turns=(2, 14), rule=0.5, guesses=0.4, none=0.15, paraphrased=0.25, several=0.12, verify=0.1, twins=0.4)
 """Everything at once: what the full data sets draw from."""
 
 
