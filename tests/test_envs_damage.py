@@ -253,6 +253,7 @@ def test_the_expert_does_not_look_ahead_over_many_sessions(chat, family):
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_every_value_of_an_answer_stands_in_the_view_over_many_sessions(chat, family):
     """Provenance: 120 sessions a family."""
+    from envs.policies.reading import read_view
     from envs.scoring import normal_form
     from envs.text import holds
 
@@ -265,7 +266,9 @@ def test_every_value_of_an_answer_stands_in_the_view_over_many_sessions(chat, fa
         for inference, view in zip(trajectory.inferences, trajectory.views(), strict=True):
             if inference.kind != "answer":
                 continue
-            text = normal_form("\n".join(m.content for m in view))
+            # A value may be cut by a page: the pages of a read-back are joined.
+            joined = [b.text for b in read_view(view).reads]
+            text = normal_form("\n".join([*(m.content for m in view), *joined]))
             slots = {s.name: s for s in session.turns[inference.turn].slots}
             for part in inference.text.split("; "):
                 name, value = part.split("=", 1)
