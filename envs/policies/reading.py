@@ -33,7 +33,9 @@ _TAGS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("reject", re.compile(r"! (?P<text>.*)$")),
     ("ack", re.compile(r"(?P<text>ok(?: \w+)*|no hit)$")),
 )
-NOTE_LINE = re.compile(r"([a-z0-9_.]{1,40})=(.*?)(?: @(e\d+(?:,e\d+)*))?(?: (old|open|candidate|pending))?(?: was @e(\d+))?$")
+NOTE_KEY = re.compile(r"[a-z0-9_.]{1,40}")
+NOTE_REFS = re.compile(r"@e\d+(?:,e\d+)*")
+NOTE_MARKS = ("old", "open", "candidate", "pending")
 KEPT = re.compile(r" @(e\d+(?:,e\d+)*)$")
 POINTER = re.compile(r"(\w+) (e\d+(?:,e\d+)*)(?:: (.*))?$")
 """One entry of a summary: ``desks e3,e8: total 9500``."""
@@ -147,7 +149,20 @@ def read_view(messages: Sequence[Message]) -> Seen:
 
 
 def _notes(lines: Sequence[str]) -> Notes:
-    return tuple((m[1], Noted(m[2], _first_event(m[3]), m[4] or "")) for line in lines if (m := NOTE_LINE.match(line)))
+    return tuple(note for line in lines if (note := _note(line)))
+
+
+def _note(line: str) -> tuple[str, Noted] | None:
+    """``key=value[ @e3,e5][ old][ was @e1]``, taken off from the end: a regex that tries every length of the value is far slower."""
+    key, mark, rest = line.partition("=")
+    if not mark or not NOTE_KEY.fullmatch(key):
+        return None
+    words = rest.split(" ")
+    if len(words) > 2 and words[-2] == "was" and NOTE_REFS.fullmatch(words[-1]) and "," not in words[-1]:
+        del words[-2:]
+    status = words.pop() if len(words) > 1 and words[-1] in NOTE_MARKS else ""
+    refs = words.pop()[1:] if len(words) > 1 and NOTE_REFS.fullmatch(words[-1]) else None
+    return key, Noted(" ".join(words), _first_event(refs), status)
 
 
 def _first_event(refs: str | None) -> int:
