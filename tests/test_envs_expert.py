@@ -58,6 +58,18 @@ def test_the_expert_is_fully_right_on_every_session_without_a_refused_call(exper
     assert managed > len(expert_sessions)
 
 
+def test_long_sessions_with_large_results_end_without_a_refused_call(chat):
+    """Eighteen turns with read-backs between compressions: the summary must fit what the host says that it covers."""
+    from envs.cost import cost_session
+
+    episodes = [Episode(cost_session("questions", 18, i, (30, 40)), CORE, chat) for i in range(20)]
+    play(episodes, Expert(chat))
+    for e in episodes:
+        t = e.trajectory("expert")
+        assert (t.reason, score(t).fully_right) == ("answered", True), t.id
+        assert not [o.text for i in t.inferences for o in i.outcomes if REFUSED.match(o.text)], t.id
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_the_expert_is_fully_right_on_many_more_sessions(chat, family):

@@ -307,7 +307,7 @@ class Mind(Knowledge):
     def compress(self) -> str:
         """Everything before the current Run becomes pointers: which record stands in which events."""
         upto = self.question.first - 1
-        before = [b for b in self.seen.blocks if b.place <= self.question.place and b is not self.question]
+        before = self.seen.blocks[: next(i for i, b in enumerate(self.seen.blocks) if b is self.question)]
         if sum(b.kind == "user" for b in before) < 3:
             return ""
         pointers = {name: list(p.events) for name, p in self.summary.items()}
@@ -324,7 +324,7 @@ class Mind(Knowledge):
         facts: dict[str, dict[str, str]] = {name: {} for name in pointers}
         # References that folds keep must be kept on, by name or by citation.
         held = [k for b in (*self.seen.of("boundary"), *(b for b, _ in self.briefs)) for k in b.keep if k <= upto]
-        covered = sum(self.chat.count(b.text) for b in before if b.kind in ("user", "result", "fold", "boundary"))
+        covered = sum(self.chat.count(b.text) for b in before)
         covered += sum(self.chat.count(o.text) for o in self.seen.own if o.place < self.question.place)
         most = sum(self.chat.count(n) + 1 for n in notes) + int(0.24 * covered) + 3  # a longer text would gain too little
 
@@ -353,7 +353,7 @@ class Mind(Knowledge):
                         del facts[name][attr]
         if not pointers:
             return ""
-        padding, least = "", min(LEAST_SHARE * max(self.view.tokens, covered), 70)
+        padding, least = "", min(LEAST_SHARE * covered, 70)
         while self.chat.count(said() + padding) < least:  # too short a text for much is refused as empty
             padding += PADDING
         return turn(padding)
