@@ -38,12 +38,12 @@ USE = """## Use from Python
 ```python
 from envs.managers import Layered, get_manager, layered
 
-shorter = layered(messages, budget=2000)              # a list of {"role": …, "content": …}, as any chat endpoint takes it
-shorter = get_manager("pinned")(messages, 2000)       # any other by name
+shorter = layered(messages, budget=2000)  # a list of {"role": …, "content": …}, as any chat endpoint takes it
+shorter = get_manager("pinned")(messages, 2000)  # any other by name
 
-manager = Layered()                                   # for a conversation that goes on
-shorter = manager(messages, 2000)                     # before every request
-manager.requests[-1].as_dict()                        # tokens, facts, health, repairs of that request
+manager = Layered()  # for a conversation that goes on
+shorter = manager(messages, 2000)  # before every request
+manager.requests[-1].as_dict()  # tokens, facts, health, repairs of that request
 ```
 
 As an arm of an evaluation: `{policy: hf, model: …, profile: plain@1, manager: layered, view_budget: 1536}`."""
