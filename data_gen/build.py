@@ -22,11 +22,12 @@ from envs.policies.expert import Expert
 from envs.policies.unified import UnifiedExpert
 from envs.profiles import Profile, get_profile
 from envs.scoring import score
-from envs.tasks import SPECS
+from envs.tasks import get_spec
 from envs.tasks.base import Probe, Session, split_of
 from envs.tasks.damage import variants_of
 from envs.tasks.engine import RICH, Builder, Knobs
 from envs.tasks.probes import make_base, open_questions, probes_of
+from envs.tasks.spec import FamilySpec
 from envs.trajectory import Trajectory
 
 FREE = ("direct", "managed", "recovery", "rich", "plain")
@@ -74,10 +75,10 @@ def quota(config: DataConfig, total: int) -> int:
 
 
 def candidate(config: DataConfig, index: int) -> int:
-    """Number of this shard's ``index``-th candidate. Shards take whole rounds of the families, so that each has all of them."""
+    """Number of this shard's ``index``-th candidate. Shards take whole rounds of the surfaces, so that each has all of them."""
     i, n = config.part
-    turn, family = divmod(index, len(config.families))
-    return (turn * n + i) * len(config.families) + family
+    turn, surface = divmod(index, config.surfaces)
+    return (turn * n + i) * config.surfaces + surface
 
 
 def check_tries(stream: Stream, index: int, made: int, count: int) -> None:
@@ -90,10 +91,11 @@ def check_tries(stream: Stream, index: int, made: int, count: int) -> None:
 
 def make_unit(config: DataConfig, stream: Stream, number: int, chat: ChatML) -> Unit | None:
     """The unit of a candidate number; None when it gives none."""
-    family = config.families[number % len(config.families)]
+    family, lang = config.surface(number)
+    spec = get_spec(family, lang)
     if stream.purpose == "sft" and stream.kind in FREE:
-        return _session(config, stream.kind, family, _seed(config, stream, number), number, chat)
-    return _base(config, stream, family, _seed(config, stream, number), number, chat)
+        return _session(config, stream.kind, spec, _seed(config, stream, number), number, chat)
+    return _base(config, stream, spec, _seed(config, stream, number), number, chat)
 
 
 def _seed(config: DataConfig, stream: Stream, number: int) -> int:
@@ -101,7 +103,7 @@ def _seed(config: DataConfig, stream: Stream, number: int) -> int:
     return int(hashlib.sha256(f"{config.seed}/{stream.name}/{number}".encode()).hexdigest()[:12], 16)
 
 
-def _session(config: DataConfig, kind: str, family: str, seed: int, number: int, chat: ChatML) -> Unit | None:
+def _session(config: DataConfig, kind: str, spec: FamilySpec, seed: int, number: int, chat: ChatML) -> Unit | None:
     """A free-play session of the train split: without stages (``direct``), with stages to close, with one mistake (``recovery``),
     with all that the families have (``rich``), or under plain history (``plain``).
     """
@@ -110,7 +112,7 @@ def _session(config: DataConfig, kind: str, family: str, seed: int, number: int,
         RICH if kind == "rich" else Knobs(), turns=sizes.turns, fillers=sizes.fillers, attrs=sizes.attrs,
         close=0.0 if kind == "direct" else 1.0,
     )  # fmt: skip
-    session = Builder(SPECS[family], seed, knobs).session()
+    session = Builder(spec, seed, knobs).session()
     if split_of(session) != "train":
         return None
     profile = get_profile("plain@1" if kind == "plain" else config.profile)
@@ -125,12 +127,12 @@ def _session(config: DataConfig, kind: str, family: str, seed: int, number: int,
     return Unit(number, session, trajectories=[_checked(episode, kind)])
 
 
-def _base(config: DataConfig, stream: Stream, family: str, seed: int, number: int, chat: ChatML) -> Unit | None:
+def _base(config: DataConfig, stream: Stream, spec: FamilySpec, seed: int, number: int, chat: ChatML) -> Unit | None:
     """A base with its probes: played by the expert for ``sft``, as they are for ``rl`` and ``val``."""
     purpose, kind = stream
     # Two bases in three of ``variants`` are static ones: they give more variants than changed ones.
     of_kind = {"present": "static", "variants": "changed" if seed % 3 == 0 else "static"}
-    base = make_base(family, seed, of_kind.get(kind, kind), chat)
+    base = make_base(spec.name, seed, of_kind.get(kind, kind), chat, spec.lang)
     wanted = "val" if purpose == "val" and not config.held_out else "train"
     if base is None or (not config.held_out and split_of(base.session) != wanted):
         return None

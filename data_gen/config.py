@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.config import Strict
 from envs.tasks import FAMILIES, HELD_OUT_FAMILIES
+from envs.tasks.words import Lang
 
 SMALL = 400
 """Units of a set that one process makes about as fast as two that must be started first."""
@@ -95,6 +96,8 @@ class DataConfig(Strict):
     out: str = "runs/data"
     seed: int = 0
     families: tuple[str, ...] = ("procurement", "support")
+    languages: tuple[Lang, ...] = Field(default=("en",), min_length=1)
+    """Languages of the sessions, in turn: ``[en, zh]`` makes as many of each."""
     split: str = "train"
     held_out: bool = False
     """Allow held-out families: for evaluation sets only."""
@@ -139,6 +142,16 @@ class DataConfig(Strict):
         return self
 
     @property
+    def surfaces(self) -> int:
+        """How many pairs of family and language there are."""
+        return len(self.families) * len(self.languages)
+
+    def surface(self, number: int) -> tuple[str, Lang]:
+        """Family and language of a candidate: the families in turn, then the languages."""
+        turn, family = divmod(number, len(self.families))
+        return self.families[family], self.languages[turn % len(self.languages)]
+
+    @property
     def part(self) -> tuple[int, int]:
         """``(i, n)`` of the shard, i from 0."""
         i, n = self.shard.split("/")
@@ -152,6 +165,8 @@ class DataConfig(Strict):
     def identity(self) -> dict[str, Any]:
         """What decides the content of the whole set: everything but where it lies, who makes it, and which shard this is."""
         data = self.model_dump(mode="json", exclude={"out", "processes", "shard"})
+        if self.languages == ("en",):
+            del data["languages"]  # sets made before there was a choice
         if self.part[1] > 1:
             data["shards"] = self.part[1]
         return data

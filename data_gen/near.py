@@ -16,9 +16,10 @@ from functools import lru_cache
 import numpy as np
 from datasketch import MinHash
 
-from envs.tasks import SPECS
+from envs.tasks import SPECS, get_spec
 from envs.tasks.base import Session, content_hash
-from envs.tasks.surface import FIRST, LAST, PATTERNS
+from envs.tasks.surface import FIRST, LAST, patterns
+from envs.tasks.words import HAN, Lang, bounded
 
 HASHES, SHINGLE = 128, 3
 _LONGEST_FIRST = ("address", "hotel", "date", "weight", "version", "reading", "clock", "code", "room", "amount")
@@ -27,23 +28,29 @@ _PERMUTATIONS = MinHash(num_perm=HASHES, seed=1, scheme=_SCHEME).permutations
 
 
 @lru_cache(maxsize=64)
-def _values(family: str) -> re.Pattern[str]:
-    entities = sorted(SPECS[family].entities, key=len, reverse=True) if family in SPECS else []
-    names = rf"(?:{'|'.join(FIRST)}) (?:{'|'.join(LAST)})"
-    others = [p for kind, p in PATTERNS.items() if kind not in (*_LONGEST_FIRST, "person")]
-    kept = rf"(?P<entity>\b(?:{'|'.join(map(re.escape, entities))})\b)|" if entities else ""
-    return re.compile(kept + "|".join([*others, *(PATTERNS[k] for k in _LONGEST_FIRST), names, r"\d+"]))
+def _values(family: str, lang: Lang) -> re.Pattern[str]:
+    entities = sorted(get_spec(family, lang).entities, key=len, reverse=True) if family in SPECS else []
+    of_kind = patterns(lang)
+    names = of_kind["person"] if lang == "zh" else rf"(?:{'|'.join(FIRST)}) (?:{'|'.join(LAST)})"
+    others = [p for kind, p in of_kind.items() if kind not in (*_LONGEST_FIRST, "person")]
+    kept = rf"(?P<entity>{'|'.join(map(bounded, entities))})|" if entities else ""
+    return re.compile(kept + "|".join([*others, *(of_kind[k] for k in _LONGEST_FIRST), names, r"\d+"]))
 
 
 def masked(session: Session) -> str:
     """The text of a session, user turns and results, with ``#`` for every value; the names of entities stay."""
     text = "\n".join([*(t.text for t in session.turns), *session.responses.values()])
-    return _values(session.family).sub(lambda m: m.groupdict().get("entity") or "#", text)
+    return _values(session.family, "zh" if session.lang == "zh" else "en").sub(lambda m: m.groupdict().get("entity") or "#", text)
+
+
+def shingled(text: str) -> list[str]:
+    """Words; of Han characters each."""
+    return re.findall(rf"{HAN.pattern}|[^\s{HAN.pattern[1:-1]}]+", text)
 
 
 def sketch(session: Session) -> bytes:
     """The MinHash of a session's masked text, as 32-bit numbers."""
-    words = masked(session).split()
+    words = shingled(masked(session))
     shingles = sorted({" ".join(words[i : i + SHINGLE]).encode() for i in range(max(1, len(words) - SHINGLE + 1))})
     made = MinHash(num_perm=HASHES, seed=1, permutations=_PERMUTATIONS, scheme=_SCHEME)
     made.update_batch(shingles)

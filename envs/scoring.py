@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from envs.conduct import conduct
 from envs.tasks.base import DAMAGED, Slot
+from envs.tasks.words import ABSTAINS
 from envs.text import holds, normalise
 from envs.trajectory import Inference, Trajectory
 
 Verdict = Literal["right", "abstained", "wrong", "stale"]
-UNKNOWN = "unknown"
 
 
 class Check(BaseModel):
@@ -103,10 +103,13 @@ def normal_form(value: str) -> str:
     return text[:-1].rstrip() if text.endswith(".") else text
 
 
+_SEPARATORS = str.maketrans({"\n": ";", "；": ";", "＝": "="})
+
+
 def read_slots(reply: str) -> dict[str, list[str]]:
-    """Slot name -> the values given for it (``over=yes; by=500``, separated by ``;`` or line feeds)."""
+    """Slot name -> the values given for it (``over=yes; by=500``, separated by ``;`` or line feeds, full-width forms too)."""
     found: dict[str, list[str]] = {}
-    for part in reply.replace("\n", ";").split(";"):
+    for part in reply.translate(_SEPARATORS).split(";"):
         name, sep, value = part.partition("=")
         if sep:
             found.setdefault(name.strip().casefold(), []).append(value)
@@ -121,7 +124,7 @@ def judge(slot: Slot, reply: str) -> tuple[Verdict, str]:
     value = normal_form(given[0])
     if value in {normal_form(a) for a in slot.accept}:
         return "right", value
-    if value == UNKNOWN:
+    if value in ABSTAINS:
         return "abstained", value
     return ("stale" if value in {normal_form(s) for s in slot.stale} else "wrong"), value
 

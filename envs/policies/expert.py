@@ -22,12 +22,13 @@ from envs.policies.reading import (
     read_request,
 )
 from envs.profiles import get_profile
+from envs.tasks.words import HAN
 
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
 MAX_FOLDS = get_profile("core@1").max_folds
 ELSEWHERE = re.compile(r"e(\d+)(?:-e(\d+))? w\d+\b")
-LEAST_SHARE, PADDING = 0.05, "; the rest stands in these events"
+LEAST_SHARE = 0.05
 PAGE_ROOM = 320
 """Tokens of a page with its tag and the call that asks for it."""
 
@@ -83,7 +84,8 @@ class Mind(Knowledge):
             value = known.value if known else "unknown"
             if request.compare:
                 amount, limit = (int(x.value) if x else None for x in (known, cap))
-                values["over"] = "unknown" if amount is None or limit is None else ("yes" if amount > limit else "no")
+                yes, no = self.spec.words.yes[0], self.spec.words.no[0]
+                values["over"] = "unknown" if amount is None or limit is None else (yes if amount > limit else no)
                 values["gap"] = "unknown" if amount is None or limit is None else str(abs(amount - limit))
             else:
                 values[request.asked] = value
@@ -322,6 +324,7 @@ class Mind(Knowledge):
         if len(notes) > 1:
             return "\n".join(notes[:3])
         facts: dict[str, dict[str, str]] = {name: {} for name in pointers}
+        words = self.spec.words
         # References that folds keep must be kept on, by name or by citation.
         held = [k for b in (*self.seen.of("boundary"), *(b for b, _ in self.briefs)) for k in b.keep if k <= upto]
         covered = sum(self.chat.count(b.text) for b in before)
@@ -331,9 +334,9 @@ class Mind(Knowledge):
         def said() -> str:
             entries = []
             for name, events in pointers.items():
-                body = ", ".join(f"{self.spec.attr(a).noun} {v}" for a, v in facts[name].items())
-                entries.append(f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f": {body}" if body else ""))
-            return "; ".join(entries)
+                body = words.comma.join(self.spec.pair(a, v) for a, v in facts[name].items())
+                entries.append(f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (words.colon + body if body else ""))
+            return words.entry.join(entries)
 
         def turn(padding: str = "") -> str:
             named = {e for events in pointers.values() for e in events}
@@ -355,7 +358,7 @@ class Mind(Knowledge):
             return ""
         padding, least = "", min(LEAST_SHARE * covered, 70)
         while self.chat.count(said() + padding) < least:  # too short a text for much is refused as empty
-            padding += PADDING
+            padding += words.padding
         return turn(padding)
 
     def renotes(self) -> list[str]:
@@ -383,8 +386,8 @@ class Mind(Knowledge):
 @lru_cache
 def template_words(template: str) -> str:
     """The fixed words of a template, each once: with a record's name they find the message made from it."""
-    words = (w.strip(".,:;?") for w in re.sub(r"\{\w+\}", " ", template).split())
-    return " ".join(dict.fromkeys(w for w in words if len(w) > 2))
+    words = (w.strip(".,:;?") for w in re.sub(r"\{\w+\}|[，。：；？]", " ", template).split())
+    return " ".join(dict.fromkeys(w for w in words if len(w) > 2 or HAN.match(w)))
 
 
 class Expert:

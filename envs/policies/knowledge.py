@@ -22,7 +22,7 @@ from envs.policies.reading import (
     user_fact,
 )
 from envs.policies.rulings import Rules
-from envs.tasks.engine import NONE, FamilySpec
+from envs.tasks.spec import FamilySpec
 
 GAP = re.compile(r"e(\d+)(?:-e(\d+))? dropped\b")
 
@@ -72,7 +72,7 @@ class Knowledge:
         """Every value of a record's field that the view gives. A note without evidence, or an old one, claims nothing."""
         found = []
         note = self.seen.notes.get(self.spec.key(entity, attr))
-        if note and (note.status not in ("candidate", "old") or note.value == NONE):
+        if note and (note.status not in ("candidate", "old") or note.value == self.spec.words.none):
             found.append(Known(note.value, note.source))
         for blocks, evidence in ((self.briefs, False), (self.results, True)):
             for block, stated in blocks:

@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import Literal, TypeVar
 
 from envs.chat import Message
-from envs.tasks import SPECS
-from envs.tasks.engine import ASKS, CLOSES, KEEPS, NONE, TELLS, VERIFIES, FamilySpec
-from envs.tasks.surface import PATTERNS, Attr, find_all, find_first
+from envs.tasks import ALL_SPECS
+from envs.tasks.spec import FamilySpec
+from envs.tasks.surface import find_all, find_first
+from envs.tasks.words import HAN, WORDS
 
 T = TypeVar("T")
 Kind = Literal["user", "result", "read", "fold", "boundary", "cleared", "hit", "ack", "reject", "host"]
@@ -37,11 +38,7 @@ NOTE_KEY = re.compile(r"[a-z0-9_.]{1,40}")
 NOTE_REFS = re.compile(r"@e\d+(?:,e\d+)*")
 NOTE_MARKS = ("old", "open", "candidate", "pending")
 KEPT = re.compile(r" @(e\d+(?:,e\d+)*)$")
-POINTER = re.compile(r"(\w+) (e\d+(?:,e\d+)*)(?:: (.*))?$")
-"""One entry of a summary: ``desks e3,e8: total 9500``."""
-UNLISTED = "; the values are not listed here"
-"""End of a brief that had no room for values."""
-SLOTS = re.compile(r"Answer:((?: \w+=\?)+)\s*$")
+SLOTS = re.compile(rf"(?:{'|'.join(w.answer for w in WORDS.values())})((?: ?\w+=\?)+)\s*$")
 REMEMBERED = 32_768
 """Messages and texts held: those of a thousand episodes in lock-step."""
 
@@ -229,17 +226,26 @@ def _plain_blocks(content: str, place: int, after_call: bool) -> tuple[Block, ..
 
 
 def spec_of(messages: Sequence[Message]) -> FamilySpec:
-    """The family, told by the business tools of the contract line. Raises ValueError when no known family has them."""
-    return _spec_of(messages[0].content)
+    """The family, told by the business tools of the contract line, in the language of what follows.
+
+    Raises ValueError when no known family has these tools.
+    """
+    return _spec_of(messages[0].content, "zh" if any(_han(m.content) for m in messages[1:]) else "en")
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _spec_of(system: str) -> FamilySpec:
+def _han(text: str) -> bool:
+    return HAN.search(text) is not None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _spec_of(system: str, lang: str) -> FamilySpec:
     lines = system.split("\n")
-    for spec in SPECS.values():
+    specs = [s for s in ALL_SPECS.values() if s.lang == lang]
+    for spec in specs:
         if f"{spec.lookup.signature} | {spec.change.signature}" in lines:
             return spec
-    for spec in SPECS.values():
+    for spec in specs:
         if all(f'"name": "{tool.name}"' in system for tool in (spec.lookup, spec.change)):
             return spec
     raise ValueError("no family known to the scripted policies has the tools of this contract: " + " / ".join(lines[:4]))
@@ -249,15 +255,15 @@ def _spec_of(system: str) -> FamilySpec:
 
 
 def remembered(read: Callable[[FamilySpec, str], T]) -> Callable[[FamilySpec, str], T]:
-    """Remember what a text states, by the family's name: hashing all the words of a spec takes longer than reading the text."""
+    """Remember what a text states, by the family's id: hashing all the words of a spec takes longer than reading the text."""
 
     @lru_cache(maxsize=REMEMBERED)
     def by_name(family: str, text: str) -> T:
-        return read(SPECS[family], text)
+        return read(ALL_SPECS[family], text)
 
     @wraps(read)
     def reader(spec: FamilySpec, text: str) -> T:
-        return by_name(spec.name, text)
+        return by_name(spec.id, text)
 
     return reader
 
@@ -290,9 +296,9 @@ def result_facts(spec: FamilySpec, text: str) -> Stated | None:
     for heads, changed in ((spec.heads, False), (spec.change_heads, True)):
         match = find_first(heads, text, entity_fields(spec))
         if match:
-            hits = {a.name: find_first(a.says, text, {"v": PATTERNS[a.kind]}) for a in spec.attrs}
+            hits = {a.name: find_first(a.says, text, {"v": spec.pattern(a.kind)}) for a in spec.attrs}
             values = {name: hit["v"] for name, hit in hits.items() if hit}
-            values |= {a.name: NONE for a in spec.attrs if a.name not in values and any(n in text for n in a.none)}
+            values |= {a.name: spec.words.none for a in spec.attrs if a.name not in values and any(n in text for n in a.none)}
             found = MappingProxyType(values)
             got = match.groupdict()
             return Stated(bare(spec, got["entity"]), got.get("source") or "", found, changed)
@@ -302,8 +308,9 @@ def result_facts(spec: FamilySpec, text: str) -> Stated | None:
 def brief_text(spec: FamilySpec, entity: str, source: str, fields: Mapping[str, str], changed: bool) -> str:
     """The expert's brief of a stage."""
     head = (spec.change_brief if changed else spec.brief).format(entity=entity, source=source)
-    body = ", ".join(f"{spec.attr(a).noun} {v}" for a, v in fields.items())
-    return f"{head}: {body}" if body else head + UNLISTED
+    words = spec.words
+    body = words.comma.join(spec.pair(a, v) for a, v in fields.items())
+    return f"{head}{words.colon}{body}" if body else head + words.unlisted
 
 
 @remembered
@@ -323,14 +330,20 @@ def pairs(spec: FamilySpec, text: str) -> Mapping[str, str]:
     """Fields given as ``noun value`` in a brief or summary."""
     found = {}
     for attr in spec.attrs:
-        if attr.noun in text and (m := _pair(attr).search(text)):
+        if attr.noun in text and (m := _pair(spec.id, attr.name).search(text)):
             found[attr.name] = m[1]
     return MappingProxyType(found)
 
 
 @lru_cache
-def _pair(attr: Attr) -> re.Pattern[str]:
-    return re.compile(rf"(?:^|[:,] ){re.escape(attr.noun)} ({PATTERNS[attr.kind]}|{NONE})(?=$|[,;.])")
+def _pair(family: str, name: str) -> re.Pattern[str]:
+    spec = ALL_SPECS[family]
+    attr, words = spec.attr(name), spec.words
+    before = "|".join(re.escape(x) for x in (words.colon, words.comma))
+    after = "".join(re.escape(x.strip()) for x in (words.comma, words.entry, words.stop))
+    return re.compile(
+        rf"(?:^|{before}){re.escape(attr.noun)}{words.space}({spec.pattern(attr.kind)}|{words.none})(?=$|[{after}])"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,12 +354,19 @@ class Pointer:
     fields: Mapping[str, str]
 
 
+@lru_cache
+def _pointer(colon: str) -> re.Pattern[str]:
+    """One entry of a summary: ``desks e3,e8: total 9500``."""
+    return re.compile(rf"(\w+) (e\d+(?:,e\d+)*)(?:{re.escape(colon)}(.*))?$")
+
+
 @remembered
 def summary(spec: FamilySpec, text: str) -> Mapping[str, Pointer]:
     """The entries of a summary by record."""
     found = {}
-    for entry in text.split("; "):
-        if m := POINTER.match(entry):
+    pointer = _pointer(spec.words.colon)
+    for entry in text.split(spec.words.entry):
+        if m := pointer.match(entry):
             found[m[1]] = Pointer(tuple(int(e[1:]) for e in m[2].split(",")), pairs(spec, m[3] or ""))
     return MappingProxyType(found)
 
@@ -387,7 +407,7 @@ def read_request(spec: FamilySpec, text: str) -> Request:
             entity = bare(spec, m["entity"])
             given = [entity, m.groupdict().get("qty") or ""][: len(tool.args)]
             call = " ".join([tool.name, *(f"{n}={v}" for n, v in zip(tool.args, given, strict=True))])
-    for m in find_all(ASKS, text, {**fields, **nouns}):
+    for m in find_all(spec.words.asks, text, {**fields, **nouns}):
         entity, asked = bare(spec, m["entity"]), by_noun[m["noun"]]
     if spec.compare:
         for m in find_all(spec.compare.asks, text, fields):
@@ -402,7 +422,7 @@ def read_request(spec: FamilySpec, text: str) -> Request:
     for m in find_all(spec.across, text, {**fields, "other": fields["entity"]}):
         across = (bare(spec, m["entity"]), bare(spec, m["other"]))
     if call:
-        for m in find_all(TELLS, text, nouns):
+        for m in find_all(spec.words.tells, text, nouns):
             asked = by_noun[m["noun"]]
     return Request(
         slots=tuple(s.split("=")[0] for s in slots[1].split()) if slots else (),
@@ -414,9 +434,9 @@ def read_request(spec: FamilySpec, text: str) -> Request:
         ruled=ruled,
         across=across,
         total=any(t in text for t in spec.totals),
-        verify=bool(find_all(VERIFIES, text, nouns)),
-        keep=tuple(by_noun[m["noun"]] for m in find_all(KEEPS, text, nouns)),
-        close=any(c in text for c in CLOSES),
+        verify=bool(find_all(spec.words.verifies, text, nouns)),
+        keep=tuple(by_noun[m["noun"]] for m in find_all(spec.words.keeps, text, nouns)),
+        close=any(c in text for c in spec.words.closes),
     )
 
 
@@ -424,5 +444,5 @@ def read_request(spec: FamilySpec, text: str) -> Request:
 def user_fact(spec: FamilySpec, text: str) -> str | None:
     """The user's constraint, when the message states or changes it."""
     fact = spec.user_fact
-    found = [m["v"] for m in find_all((*fact.says, *fact.changes), text, {"v": PATTERNS[fact.kind]})]
+    found = [m["v"] for m in find_all((*fact.says, *fact.changes), text, {"v": spec.pattern(fact.kind)})]
     return found[-1] if found else None

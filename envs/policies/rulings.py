@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from envs.policies.reading import Noted, bare, entity_fields, remembered
-from envs.tasks.engine import FamilySpec
 from envs.tasks.rules import RULE, rule_key
-from envs.tasks.surface import PATTERNS, find_all
+from envs.tasks.spec import FamilySpec
+from envs.tasks.surface import find_all
 
 Move = Literal["rule", "except", "withdraw", "reinstate", "once"]
 
@@ -29,7 +29,7 @@ def rulings(spec: FamilySpec, text: str) -> tuple[Ruling, ...]:
     rule = spec.rule
     if rule is None:
         return ()
-    fields = {**entity_fields(spec), "v": PATTERNS[rule.kind]}
+    fields = {**entity_fields(spec), "v": spec.pattern(rule.kind)}
     found = []
     kinds: tuple[tuple[Move, tuple[str, ...]], ...] = (
         ("rule", rule.says), ("except", rule.exceptions), ("withdraw", rule.withdrawals), ("reinstate", rule.reinstatements),
@@ -46,6 +46,7 @@ def rulings(spec: FamilySpec, text: str) -> tuple[Ruling, ...]:
 class Rules:
     """What holds now, as far as the view tells."""
 
+    spec: FamilySpec
     value: str = ""
     event: int = 0
     exceptions: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class Rules:
     @classmethod
     def of(cls, spec: FamilySpec, told: Iterable[tuple[int, str]], notes: dict[str, Noted]) -> Rules:
         """From user messages ``(event, text)`` and notes, by order of events."""
-        by_key = {rule_key(e): e for e in spec.entities}
+        by_key = {rule_key(spec, e): e for e in spec.entities}
         said: list[tuple[int, Ruling]] = [(event, r) for event, text in told for r in rulings(spec, text)]
         for key, note in notes.items():
             if key == RULE:
@@ -65,7 +66,7 @@ class Rules:
                 said.append((note.source, Ruling("except", by_key[key], note.value)))
                 if note.status == "old":
                     said.append((note.source, Ruling("withdraw", by_key[key])))
-        rules = cls()
+        rules = cls(spec)
         for event, r in sorted(said, key=lambda x: x[0]):
             rules._take(event, r)
         return rules
@@ -98,7 +99,7 @@ class Rules:
             out.append(f"note {RULE}={self.value} @e{self.event}")
         for entity, (value, event) in self.exceptions.items():
             status = "old" if entity in self.withdrawn else ""
-            held = notes.get(rule_key(entity))
+            held = notes.get(rule_key(self.spec, entity))
             if value and (held is None or held.value != value or (held.status == "old") != bool(status)):
-                out.append(f"note {rule_key(entity)}={value} @e{event}" + (f" {status}" if status else ""))
+                out.append(f"note {rule_key(self.spec, entity)}={value} @e{event}" + (f" {status}" if status else ""))
         return out

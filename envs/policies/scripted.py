@@ -11,7 +11,7 @@ from envs.policies.base import Sampled, View
 from envs.policies.expert import Expert, Mind
 from envs.policies.knowledge import Known
 from envs.policies.reading import Block, read_request, read_view, spec_of
-from envs.tasks.surface import PATTERNS, draw
+from envs.tasks.spec import FamilySpec
 
 
 class NeverRead(Expert):
@@ -79,7 +79,7 @@ def _invent(view: View, move: str) -> str:
         kind = next(
             (a.kind for a in spec.attrs if a.name == name), spec.user_fact.kind if name == spec.user_fact.key else "amount"
         )
-        parts.append(f"{name}={draw(kind, rng) if value == 'unknown' else value}")
+        parts.append(f"{name}={spec.draw(kind, rng) if value == 'unknown' else value}")
     return "; ".join(parts)
 
 
@@ -95,8 +95,13 @@ class LastValue(Expert):
             return move
         text = "\n".join(m.content for m in view.messages)
         kinds = {a.name: a.kind for a in mind.spec.attrs}
-        found = {s: re.findall(rf"(?<![\w-])(?:{PATTERNS[kinds.get(s, 'amount')]})(?![\w-])", text) for s in mind.request.slots}
+        found = {s: _values(mind.spec, kinds.get(s, "amount"), text) for s in mind.request.slots}
         return "; ".join(f"{s}={values[-1] if values else 'unknown'}" for s, values in found.items())
+
+
+def _values(spec: FamilySpec, kind: str, text: str) -> list[str]:
+    """Every text of a kind, none that is part of a longer number or code."""
+    return [m.group() for m in re.finditer(rf"(?<![A-Za-z0-9_-])(?:{spec.pattern(kind)})(?![A-Za-z0-9_-])", text)]
 
 
 class ClosedBook:
@@ -117,7 +122,9 @@ class ClosedBook:
             kind = next(
                 (a.kind for a in spec.attrs if a.name == slot), spec.user_fact.kind if slot == spec.user_fact.key else "amount"
             )
-            values.append(f"{slot}={rng.choice(('yes', 'no')) if slot == 'over' else draw(kind, rng)}")
+            values.append(
+                f"{slot}={rng.choice((spec.words.yes[0], spec.words.no[0])) if slot == 'over' else spec.draw(kind, rng)}"
+            )
         return "; ".join(values)
 
     def act(self, views: Sequence[View]) -> list[Sampled]:

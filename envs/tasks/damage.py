@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 
 from envs.tasks.base import Injection, Probe, Session, Signal, Variant
-from envs.tasks.probes import Base, ask, drop_field, questions
-from envs.tasks.surface import draw
+from envs.tasks.probes import Base, ask, drop_field, names, questions
+from envs.tasks.words import WORDS, bounded
 
 
 def variants_of(base: Base, most: int = 1, hint: bool = False) -> list[Probe]:
@@ -29,11 +29,10 @@ class _Siblings:
         self.state, self.spec = base.state, base.builder.spec
         self.session = ask(base, attr).model_copy(update={"id": name})
         self.key = self.spec.key(base.subject, attr)
-        self.noun = self.spec.attr(attr).noun
         facts = [f for f in self.session.facts if f.key == self.key]
         self.values = [f.value for f in facts]
         self.note = self.state.note(self.key)
-        mine = [f for f in self.state.window.folds if re.search(rf"\b{base.subject}\b", f.brief)]
+        mine = [f for f in self.state.window.folds if names(f.brief, base.subject)]
         self.change_head = self.spec.change_brief.format(entity=base.subject)
         self.changes = [f for f in mine if f.brief.startswith(self.change_head)]
         self.folds = [f for f in mine if f not in self.changes]
@@ -58,19 +57,19 @@ class _Siblings:
     def _other(self) -> str:
         """Another value, of as many tokens: the twin's prefix then meets the same limits."""
         kind, count = self.spec.attr(self.attr).kind, self.base.chat.count
-        size = count(f" {self.values[-1]}")
+        size = count(f"{self.spec.words.space}{self.values[-1]}")
         value = self.values[-1]
         for _ in range(200):
-            value = draw(kind, self.base.rng)
-            if value not in self.values and count(f" {value}") == size:
+            value = self.spec.draw(kind, self.base.rng)
+            if value not in self.values and count(f"{self.spec.words.space}{value}") == size:
                 return value
         return value
 
     def _static(self) -> Iterator[Probe]:
         value, fold = self.values[-1], self.folds[0]
         evidence = (fold.keep or (fold.last,))[-1]
-        held = {f.id: f.brief for f in self.folds if f"{self.noun} {value}" in f.brief}
-        gone = {fid: drop_field(brief, self.noun, value) for fid, brief in held.items()}
+        held = {f.id: f.brief for f in self.folds if self.spec.pair(self.attr, value) in f.brief}
+        gone = {fid: drop_field(brief, self.spec, self.attr, value) for fid, brief in held.items()}
         no_note: dict[str, tuple[str, int] | None] = {self.key: None} if self.note else {}
         yield self.probe("missing", "asked", Injection(brief=gone, note=no_note))
         yield self.probe("dropped", "index", Injection(drop=(fold.first,), note=no_note))
@@ -84,7 +83,9 @@ class _Siblings:
 
     def _unsignalled(self, value: str, wrong: str, held: dict[str, str]) -> Iterator[Probe]:
         """A wrong value that no view can tell from a right one, and the session in which the very same view is right."""
-        brief = {fid: text.replace(f"{self.noun} {value}", f"{self.noun} {wrong}") for fid, text in held.items()}
+        brief = {
+            fid: text.replace(self.spec.pair(self.attr, value), self.spec.pair(self.attr, wrong)) for fid, text in held.items()
+        }
         twin = f"{self.name}/corrupted.twin"
         yield self.probe("corrupted", "none", Injection(brief=brief), twin=twin)
         swapped = _swap(self.session, value, wrong)
@@ -112,13 +113,13 @@ class _Siblings:
             name = self.base.rng.choice(absent)
             key = self.spec.key(self.base.subject, name)
             session = ask(self.base, name).model_copy(update={"id": f"{self.name}.f"})
-            claim = {key: (draw(self.spec.attr(name).kind, self.base.rng), 0)}
+            claim = {key: (self.spec.draw(self.spec.attr(name).kind, self.base.rng), 0)}
             yield self.probe("fabricated", "unsourced", Injection(claim=claim), session=session, twin=None, damaged_key="")
 
     def _changed(self) -> Iterator[Probe]:
         change, old = self.changes[0], self.values[0]
         source = (self.folds[0].keep or (self.folds[0].last,))[-1]
-        if self.note or f"{self.noun} {old}" in self.folds[0].brief:
+        if self.note or self.spec.pair(self.attr, old) in self.folds[0].brief:
             wrong: dict[str, tuple[str, int] | None] = {self.key: (old, source)} if self.note else {}
             injection = Injection(brief={change.id: self.change_head}, note=wrong)
             yield self.probe("superseded", "index", injection, wrong_note=bool(self.note))
@@ -135,19 +136,16 @@ def _swap(session: Session, value: str, wrong: str) -> Session | None:
 
 
 def _swapped(text: str, value: str, wrong: str) -> str:
-    return re.sub(rf"(?<![\w-]){re.escape(value)}(?![\w-])", wrong, text)
+    return re.sub(bounded(value), wrong, text)
 
 
 def _hinted(probe: Probe) -> Iterator[Probe]:
     """The same probe with a hint in the question: whoever finds the fact then did not find it alone."""
     if probe.variant not in ("missing", "dropped", "superseded", "contradicted"):
         return
-    hints = {
-        "vague": "Something may be missing here.",
-        "explicit": "What you have of it may be incomplete: read the raw text again.",
-    }
-    for hint, sentence in hints.items():
+    words = WORDS[probe.session.lang]
+    for hint, sentence in words.hints.items():
         turn = probe.session.turns[-1]
-        text = turn.text.replace("Answer:", f"{sentence} Answer:")
+        text = turn.text.replace(words.answer, f"{sentence}{words.joint}{words.answer}")
         session = probe.session.model_copy(update={"turns": (*probe.session.turns[:-1], turn.model_copy(update={"text": text}))})
         yield probe.model_copy(update={"id": f"{probe.id}/{hint}", "session": session, "hint": hint, "twin": None})

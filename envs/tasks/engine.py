@@ -13,16 +13,9 @@ from typing import Any, Literal
 from envs.tasks.base import Fact, Session, Slot, Turn, content_hash
 from envs.tasks.rules import RuleBook
 from envs.tasks.spec import (
-    ASKS,
-    CLOSES,
-    KEEPS,
-    NONE,
-    NONES,
     RICH,
     SEVERAL_FILLERS,
     SEVERAL_RECORDS,
-    TELLS,
-    VERIFIES,
     Compare,
     FamilySpec,
     Knobs,
@@ -30,7 +23,7 @@ from envs.tasks.spec import (
     UserFact,
     near,
 )
-from envs.tasks.surface import Attr, accepted, draw
+from envs.tasks.surface import Attr
 from envs.tasks.table import draw_rows
 
 
@@ -45,7 +38,8 @@ class Builder:
 
     def __post_init__(self) -> None:
         self.knobs.validate()
-        self.rng = random.Random(f"{self.spec.name}/{self.seed}")
+        self.words = self.spec.words
+        self.rng = random.Random(f"{self.spec.id}/{self.seed}")
         self.turns: list[Turn] = []
         self.facts: list[Fact] = []
         self.responses: dict[str, str] = {}
@@ -70,10 +64,10 @@ class Builder:
         filler = [self.rng.choice(self.spec.fillers) for _ in range(max(1, self.n_fillers))]
         body = sentences + filler
         self.rng.shuffle(body)
-        return " ".join([head, *body])
+        return self.words.joint.join([head, *body])
 
     def _says(self, attr: Attr, value: str) -> str:
-        return self.rng.choice(attr.none) if value == NONE else self.rng.choice(attr.says).format(v=value)
+        return self.rng.choice(attr.none) if value == self.words.none else self.rng.choice(attr.says).format(v=value)
 
     def _guess(self, stated: dict[str, str]) -> list[str]:
         """An unconfirmed value of a field, never the true one."""
@@ -91,8 +85,8 @@ class Builder:
             and not (self.spec.compare and self.spec.compare.attr == name)
             and self.rng.random() < self.knobs.none
         ):
-            return NONE
-        return draw(attr.kind, self.rng)
+            return self.words.none
+        return self.spec.draw(attr.kind, self.rng)
 
     def _pick(self) -> str:
         """The next record: with the knob, a near twin of one met before."""
@@ -115,9 +109,9 @@ class Builder:
         key = self.spec.key(entity, attr)
         value = self.records[entity].get(attr)
         if value is None:
-            return Slot(name=attr, accept=("unknown",), key=key, never=True, kind=spec.kind, source="detail")
+            return Slot(name=attr, accept=self.words.unknown, key=key, never=True, kind=spec.kind, source="detail")
         stale = tuple(v for v in self.old.get(key, ())[:-1] if v != value)
-        accept = NONES if value == NONE else accepted(spec.kind, value)
+        accept = self.spec.accepted(spec.kind, value)
         return Slot(name=attr, accept=accept, key=key, stale=stale, kind=spec.kind, source=source)
 
     # ---- turns ----------------------------------------------------------------------------------------------------------
@@ -130,7 +124,7 @@ class Builder:
         record = {n: self._value(n) for n in names}
         rows = ""
         if spec.table and spec.table.attr in record:
-            rows, total = draw_rows(spec.table, rng.randint(*self.knobs.rows), rng)
+            rows, total = draw_rows(spec.table, rng.randint(*self.knobs.rows), rng, self.words)
             record[spec.table.attr] = str(total)
         self.records[entity] = dict(record)
         source = self.source[entity] = rng.choice(spec.sources)
@@ -138,7 +132,7 @@ class Builder:
         args = [entity, qty][: len(spec.lookup.args)]
         call = " ".join([spec.lookup.name, *(f"{n}={v}" for n, v in zip(spec.lookup.args, args, strict=True))])
         head = rng.choice(spec.heads).format(source=source, entity=spec.phrase(entity), qty=qty)
-        self.responses[call] = " ".join(t for t in (self._result(head, record), rows) if t)
+        self.responses[call] = self.words.joint.join(t for t in (self._result(head, record), rows) if t)
         self._state(entity, record, f"call:{call}")
         ask = ask or rng.choice(names)
         lines = [rng.choice(spec.work).format(entity=spec.phrase(entity), qty=qty)]
@@ -149,10 +143,10 @@ class Builder:
         if rng.random() < self.knobs.keep:
             important = rng.choice([n for n in names if n != ask])
             self.kept.append((entity, important))
-            lines.append(rng.choice(KEEPS).format(noun=spec.attr(important).noun))
-        lines.append(rng.choice(TELLS).format(noun=spec.attr(ask).noun))
+            lines.append(rng.choice(self.words.keeps).format(noun=spec.attr(important).noun))
+        lines.append(rng.choice(self.words.tells).format(noun=spec.attr(ask).noun))
         if self.closes if close is None else close:
-            lines.append(rng.choice(CLOSES))
+            lines.append(rng.choice(self.words.closes))
         self.answered.add((entity, ask))
         self._add(lines, (self.slot(entity, ask, "fresh"),), (call,))
         return entity
@@ -169,22 +163,25 @@ class Builder:
         self._state(entity, new, f"call:{call}")
         ask = ask or rng.choice(changed)
         self.answered.add((entity, ask))
-        lines = [rng.choice(spec.changes).format(entity=spec.phrase(entity)), rng.choice(TELLS).format(noun=spec.attr(ask).noun)]
+        lines = [
+            rng.choice(spec.changes).format(entity=spec.phrase(entity)),
+            rng.choice(self.words.tells).format(noun=spec.attr(ask).noun),
+        ]
         if self.closes if close is None else close:
-            lines.append(rng.choice(CLOSES))
+            lines.append(rng.choice(self.words.closes))
         self._add(lines, (self.slot(entity, ask, "fresh"),), (call,))
         return changed
 
     def _other(self, kind: str, value: str) -> str:
         """Another value of a kind."""
-        while (new := draw(kind, self.rng)) == value:
+        while (new := self.spec.draw(kind, self.rng)) == value:
             pass
         return new
 
     def state_cap(self) -> str:
         """A sentence that states the user's constraint, or changes it; the fact belongs to the turn being written."""
         fact, rng = self.spec.user_fact, self.rng
-        value = draw(fact.kind, rng) if not self.caps else self._other(fact.kind, self.caps[-1])
+        value = self.spec.draw(fact.kind, rng) if not self.caps else self._other(fact.kind, self.caps[-1])
         sentence = rng.choice(fact.changes if self.caps else fact.says).format(v=value)
         self.caps.append(value)
         version = len(self.caps)
@@ -196,7 +193,7 @@ class Builder:
         fact = self.spec.user_fact
         stale = tuple(v for v in self.caps[:-1] if v != self.caps[-1])
         return Slot(
-            name=fact.key, accept=accepted(fact.kind, self.caps[-1]), key=fact.key, stale=stale, constraint=True, kind=fact.kind,
+            name=fact.key, accept=self.spec.accepted(fact.kind, self.caps[-1]), key=fact.key, stale=stale, constraint=True, kind=fact.kind,
             source="kept",
         )  # fmt: skip
 
@@ -247,7 +244,12 @@ class Builder:
                 source="derived",
                 kind="entity",
             ),
-            Slot(name="gap", accept=(str(abs(a - b)),), key=self.spec.key(larger, attr), source="derived"),
+            Slot(
+                name="gap",
+                accept=self.spec.accepted("amount", str(abs(a - b))),
+                key=self.spec.key(larger, attr),
+                source="derived",
+            ),
         )
         phrases = {"entity": self.spec.phrase(one), "other": self.spec.phrase(two)}
         self._add([self.rng.choice(self.spec.across).format(**phrases)], slots, (), question="across")
@@ -258,7 +260,7 @@ class Builder:
         attr = self.spec.compare.attr
         total = sum(int(r[attr]) for r in self.records.values())
         key = self.spec.key(next(iter(self.records)), attr)
-        slot = Slot(name="sum", accept=(str(total),), key=key, source="derived")
+        slot = Slot(name="sum", accept=self.spec.accepted("amount", str(total)), key=key, source="derived")
         self._add([self.rng.choice(self.spec.totals)], (slot,), (), question="aggregate")
 
     def _ask_several(self) -> bool:
@@ -284,14 +286,14 @@ class Builder:
         source: Literal["kept", "detail"] = "kept" if (entity, attr) in self.kept else "detail"
         other = self.spec.attr(attr).other
         paraphrased = bool(self.knobs.paraphrased and other) and self.rng.random() < self.knobs.paraphrased
-        template = self.rng.choice(other) if paraphrased else self.rng.choice(ASKS)
+        template = self.rng.choice(other) if paraphrased else self.rng.choice(self.words.asks)
         lines = [*lines, template.format(noun=noun, entity=self.spec.phrase(entity))]
         if keep:
-            lines.append(self.rng.choice(KEEPS).format(noun=noun))
+            lines.append(self.rng.choice(self.words.keeps).format(noun=noun))
         slot = self.slot(entity, attr, source)
-        tag = "negation" if slot.accept == NONES else "paraphrased" if paraphrased else "single"
+        tag = "negation" if slot.accept == self.words.nones else "paraphrased" if paraphrased else "single"
         if self.knobs.verify and not keep and self.rng.random() < self.knobs.verify:
-            lines.append(self.rng.choice(VERIFIES).format(noun=noun))
+            lines.append(self.rng.choice(self.words.verifies).format(noun=noun))
             tag = "verify"
         self._add(lines, (slot,), (), question=tag)
 
@@ -307,19 +309,25 @@ class Builder:
         slots = (
             Slot(
                 name="over",
-                accept=("yes" if amount > cap else "no",),
+                accept=self.words.yes if amount > cap else self.words.no,
                 key=self.spec.user_fact.key,
                 constraint=True,
                 source="derived",
             ),
-            Slot(name="gap", accept=(str(abs(amount - cap)),), key=key, constraint=True, source="derived"),
+            Slot(
+                name="gap",
+                accept=self.spec.accepted("amount", str(abs(amount - cap))),
+                key=key,
+                constraint=True,
+                source="derived",
+            ),
         )
         text = self.rng.choice(compare.asks).format(entity=self.spec.phrase(entity))
         self._add([text], slots, (), question="derived")
 
     def _add(self, lines: list[str], slots: tuple[Slot, ...], calls: tuple[str, ...], question: str = "single") -> None:
-        answer = "Answer: " + " ".join(f"{s.name}=?" for s in slots)
-        self.turns.append(Turn(text=" ".join([*lines, answer]), slots=slots, calls=calls, question=question))
+        answer = self.words.answer_line([s.name for s in slots])
+        self.turns.append(Turn(text=self.words.joint.join([*lines, answer]), slots=slots, calls=calls, question=question))
 
     def _subject(self, which: str) -> tuple[str, str]:
         """A record and field for a later question: what was declared important (70 %) or a detail."""
@@ -343,7 +351,7 @@ class Builder:
         while len(self.turns) < n:
             if len(self.turns) == split and self.future_seed is not None:
                 # Another future for the same prefix: everything after this point is drawn anew.
-                rng = self.rng = random.Random(f"{self.spec.name}/{self.seed}/future/{self.future_seed}")
+                rng = self.rng = random.Random(f"{self.spec.id}/{self.seed}/future/{self.future_seed}")
             self._next(rng, last=len(self.turns) == n - 1)
         return self.finish({"split_turn": split})
 
@@ -387,23 +395,16 @@ class Builder:
     def finish(self, knobs: dict[str, Any]) -> Session:
         """The session as frozen data; its id is a content hash."""
         session = Session(
-            id="", family=self.spec.name, seed=self.seed, tools=(self.spec.lookup, self.spec.change), responses=self.responses,
+            id="", family=self.spec.name, lang=self.spec.lang, seed=self.seed, tools=(self.spec.lookup, self.spec.change), responses=self.responses,
             turns=tuple(self.turns), facts=tuple(self.facts), tags=tuple(sorted({t.question for t in self.turns})), knobs=knobs,
         )  # fmt: skip
-        return session.model_copy(update={"id": f"{self.spec.name}-{content_hash(session, 10)}"})
+        return session.model_copy(update={"id": f"{self.spec.id}-{content_hash(session, 10)}"})
 
 
 __all__ = [
-    "ASKS",
-    "CLOSES",
-    "KEEPS",
-    "NONE",
-    "NONES",
     "RICH",
     "SEVERAL_FILLERS",
     "SEVERAL_RECORDS",
-    "TELLS",
-    "VERIFIES",
     "Builder",
     "Compare",
     "FamilySpec",

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from envs.chat import ChatML
 from envs.episode import Episode
 from envs.policies.expert import Expert
-from envs.policies.reading import UNLISTED
 from envs.profiles import get_profile
 from envs.state import State
-from envs.tasks import SPECS
+from envs.tasks import get_spec
 from envs.tasks.base import Injection, Probe, Session, Signal, Variant, content_hash
 from envs.tasks.engine import Builder, FamilySpec, Knobs
+from envs.tasks.words import Lang, bounded
 
 PROBE_KNOBS = Knobs(fillers=(3, 6), attrs=(4, 6), close=1.0, keep=0.4)
 CHANGED_KNOBS = Knobs(fillers=(8, 12), attrs=(4, 6), close=1.0, keep=0.4)
@@ -54,7 +54,7 @@ class Base:
     @property
     def name(self) -> str:
         body = f"{content_hash(self.session.model_copy(update={'turns': self.session.turns[:-1]}), 10)}"
-        return f"{self.session.family}-{body}"
+        return f"{self.builder.spec.id}-{body}"
 
 
 def play_prefix(session: Session, chat: ChatML, profile: str = "core@1") -> tuple[Episode, tuple[str, ...]]:
@@ -73,21 +73,19 @@ def remembered(state: State, spec: FamilySpec, entity: str, record: dict[str, st
     held = []
     for attr, value in record.items():
         note = state.note(spec.key(entity, attr))
-        in_brief = [
-            f for f in state.window.folds if re.search(rf"\b{entity}\b", f.brief) and f"{spec.attr(attr).noun} {value}" in f.brief
-        ]
+        in_brief = [f for f in state.window.folds if names(f.brief, entity) and spec.pair(attr, value) in f.brief]
         if attr not in shown and ((note and note.value == value) or in_brief):
             held.append(attr)
     return held
 
 
-def make_base(family: str, seed: int, kind: str, chat: ChatML) -> Base | None:
+def make_base(family: str, seed: int, kind: str, chat: ChatML, lang: Lang = "en") -> Base | None:
     """One base, or None when the expert's prefix ends before the question (it never should)."""
     if kind not in KINDS:
         raise ValueError(f"unknown kind of base {kind!r}: choose one of {', '.join(KINDS)}")
-    spec = SPECS[family]
+    spec = get_spec(family, lang)
     builder = Builder(spec, seed * len(KINDS) + KINDS.index(kind), CHANGED_KNOBS if kind == "changed" else PROBE_KNOBS)
-    rng = random.Random(f"probe/{family}/{seed}/{kind}")
+    rng = random.Random(f"probe/{spec.id}/{seed}/{kind}")
     if kind == "never_open":
         subject = builder.work(close=False)
     else:
@@ -110,17 +108,24 @@ def ask(base: Base, attr: str, keep: bool = False) -> Session:
     return base.session.model_copy(update={"turns": (*base.session.turns[:-1], turn)})
 
 
-def drop_field(brief: str, noun: str, value: str) -> str:
+def drop_field(brief: str, spec: FamilySpec, attr: str, value: str) -> str:
     """A brief without one of its fields."""
-    text = brief.replace(f"{noun} {value}", "").replace(", ,", ",").replace(": ,", ":").strip(" ,:")
-    return re.sub(r",\s*,", ",", text)
+    words = spec.words
+    head, colon, body = brief.rpartition(words.colon)
+    left = [pair for pair in body.split(words.comma) if pair != spec.pair(attr, value)]
+    return head + colon + words.comma.join(left) if left else head
+
+
+def names(text: str, entity: str) -> bool:
+    """Whether a text names a record."""
+    return re.search(bounded(entity), text) is not None
 
 
 def questions(base: Base) -> list[str]:
     """Fields that a base of this kind may ask for, in random order: held with their value in force, or never stated."""
     builder, spec = base.builder, base.builder.spec
     record = builder.records[base.subject]
-    if any(f.brief.endswith(UNLISTED) for f in base.state.window.folds):
+    if any(f.brief.endswith(spec.words.unlisted) for f in base.state.window.folds):
         return []  # a change whose brief lists no values: even the undamaged view asks for a read
     if base.kind.startswith("never"):
         pool = [a.name for a in spec.attrs if a.name not in record]
@@ -133,11 +138,11 @@ def questions(base: Base) -> list[str]:
     return pool
 
 
-def make_probes(family: str, seed: int, kind: str, chat: ChatML, most: int = 1) -> list[Probe]:
+def make_probes(family: str, seed: int, kind: str, chat: ChatML, most: int = 1, lang: Lang = "en") -> list[Probe]:
     """The probes of one base: ``present`` and its damaged sibling for each of at most ``most`` questions, or the controls of a
     never-stated kind. Empty when the seed makes no base (nothing folded, or nothing kept to ask for).
     """
-    base = make_base(family, seed, kind, chat)
+    base = make_base(family, seed, kind, chat, lang)
     return probes_of(base, most) if base else []
 
 
@@ -164,19 +169,18 @@ def _siblings(base: Base, attr: str, name: str) -> list[Probe]:
 
     if kind.startswith("never"):
         return [probe("never_stated", "asked", Injection())]
-    noun = spec.attr(attr).noun
     facts = [f for f in session.facts if f.key == key]
     value, note = facts[-1].value, state.note(key)
-    mine = [f for f in state.window.folds if re.search(rf"\b{base.subject}\b", f.brief)]
+    mine = [f for f in state.window.folds if names(f.brief, base.subject)]
     present = probe("present", "none", Injection())
     if kind != "changed":
-        brief = {f.id: drop_field(f.brief, noun, value) for f in mine if f"{noun} {value}" in f.brief}
+        brief = {f.id: drop_field(f.brief, spec, attr, value) for f in mine if spec.pair(attr, value) in f.brief}
         return [present, probe("missing", "asked", Injection(brief=brief, note={key: None} if note else {}))]
     change_head = spec.change_brief.format(entity=base.subject)
     change = next(f for f in mine if f.brief.startswith(change_head))
     earlier = next(f for f in mine if f.id != change.id)
     old = facts[0].value
-    if not note and f"{noun} {old}" not in earlier.brief:
+    if not note and spec.pair(attr, old) not in earlier.brief:
         return []  # no old value stands anywhere: nothing would be superseded
     wrong: dict[str, tuple[str, int] | None] = {key: (old, (earlier.keep or (earlier.last,))[-1])} if note else {}
     return [present, probe("superseded", "index", Injection(brief={change.id: change_head}, note=wrong), wrong_note=bool(note))]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envs.tasks.base import Fact, FactKind, Slot
-from envs.tasks.surface import accepted, draw
 
 if TYPE_CHECKING:
     from envs.tasks.spec import FamilySpec, Rule
@@ -15,9 +14,9 @@ if TYPE_CHECKING:
 RULE = "rule"
 
 
-def rule_key(entity: str) -> str:
+def rule_key(spec: FamilySpec, entity: str) -> str:
     """Key of a record's exception."""
-    return f"{RULE}.{entity.lower()}"
+    return f"{RULE}.{spec.id_of[entity]}"
 
 
 @dataclass
@@ -39,10 +38,6 @@ class RuleBook:
         assert self.spec.rule is not None
         return self.spec.rule
 
-    @property
-    def slot_name(self) -> str:
-        return self.rule.noun.replace(" ", "_").replace("-", "_")
-
     def _fact(self, key: str, value: str, turn: int, kind: FactKind, withdrawn: bool = False) -> Fact:
         version = self.versions[key] = self.versions.get(key, 0) + 1
         return Fact(
@@ -52,7 +47,7 @@ class RuleBook:
 
     def _new(self) -> str:
         taken = {self.value, *self.exceptions.values(), *self.spent.values()}
-        while (value := draw(self.rule.kind, self.rng)) in taken:
+        while (value := self.spec.draw(self.rule.kind, self.rng)) in taken:
             pass
         return value
 
@@ -65,25 +60,25 @@ class RuleBook:
         """An exception for one record."""
         self.exceptions[entity] = value = self._new()
         text = self.rng.choice(self.rule.exceptions).format(entity=self.spec.phrase(entity), v=value)
-        return text, self._fact(rule_key(entity), value, turn, "exception")
+        return text, self._fact(rule_key(self.spec, entity), value, turn, "exception")
 
     def withdraw(self, entity: str, turn: int) -> tuple[str, Fact]:
         """The exception no longer holds."""
         self.withdrawn.add(entity)
         text = self.rng.choice(self.rule.withdrawals).format(entity=self.spec.phrase(entity))
-        return text, self._fact(rule_key(entity), self.exceptions[entity], turn, "exception", withdrawn=True)
+        return text, self._fact(rule_key(self.spec, entity), self.exceptions[entity], turn, "exception", withdrawn=True)
 
     def reinstate(self, entity: str, turn: int) -> tuple[str, Fact]:
         """The exception holds again."""
         self.withdrawn.discard(entity)
         text = self.rng.choice(self.rule.reinstatements).format(entity=self.spec.phrase(entity))
-        return text, self._fact(rule_key(entity), self.exceptions[entity], turn, "exception")
+        return text, self._fact(rule_key(self.spec, entity), self.exceptions[entity], turn, "exception")
 
     def grant_once(self, entity: str, turn: int) -> tuple[str, Fact]:
         """Consent for this one time: it holds in its own turn alone."""
         self.spent[entity] = value = self._new()
         text = self.rng.choice(self.rule.once).format(entity=self.spec.phrase(entity), v=value)
-        return text, self._fact(f"{rule_key(entity)}.once", value, turn, "exception")
+        return text, self._fact(f"{rule_key(self.spec, entity)}.once", value, turn, "exception")
 
     def in_force(self, entity: str) -> str:
         """The value that holds for a record now."""
@@ -96,8 +91,8 @@ class RuleBook:
         """The answer slot of a question for a record's value; ``once`` in the turn of a consent."""
         value = self.spent[entity] if once else self.in_force(entity)
         others = {self.value, *([self.exceptions[entity]] if entity in self.exceptions else []), *self.spent.values()}
-        key = f"{rule_key(entity)}.once" if once else rule_key(entity) if self.excepted(entity) else RULE
+        key = f"{rule_key(self.spec, entity)}.once" if once else rule_key(self.spec, entity) if self.excepted(entity) else RULE
         return Slot(
-            name=self.slot_name, accept=accepted(self.rule.kind, value), key=key, stale=tuple(sorted(others - {value})), constraint=True,
+            name=self.rule.slot_name, accept=self.spec.accepted(self.rule.kind, value), key=key, stale=tuple(sorted(others - {value})), constraint=True,
             kind=self.rule.kind, source="fresh" if once else "kept",
         )  # fmt: skip

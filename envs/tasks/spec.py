@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, field
 
 from envs.tasks.base import ToolSpec
-from envs.tasks.surface import Attr
+from envs.tasks.surface import Attr, accepted, draw, patterns
 from envs.tasks.table import Table
+from envs.tasks.words import WORDS, Lang, Words
 
-NONE = "none"
-NONES = ("none", "no", "0")
-"""Accepted forms where a record states that there is none."""
 SEVERAL_FILLERS, SEVERAL_RECORDS = 10, 3
 """Questions over several records are asked where all their results fit a view together."""
-CLOSES = ("Then close this stage.", "That closes the stage.", "This stage ends here.", "Close the stage after that.")
-KEEPS = ("Keep the {noun} at hand.", "Note the {noun} for later.", "We will need the {noun} again.")
-TELLS = ("Tell me the {noun}.", "Give me the {noun}.", "What is the {noun}?")
-VERIFIES = ("Check the {noun} against its source before you answer.", "Do not rely on a summary for the {noun}: look it up.")
-"""The stated rule for what matters: the raw text is to be read even where a brief gives the value."""
-ASKS = (
-    "What is the {noun} for {entity}?",
-    "Give me the {noun} for {entity} once more.",
-    "I need the {noun} for {entity}.",
-    "Back to {entity}: what is the {noun}?",
-    "Which {noun} do we have for {entity}?",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +52,12 @@ class Rule:
     """``{entity}`` and ``{v}``: consent for this one time; afterwards the rule holds again."""
     asks: tuple[str, ...]
     """``{entity}``: which value holds for it."""
+    slot: str = ""
+    """Name of the answer slot; from the noun where that is Latin."""
+
+    @property
+    def slot_name(self) -> str:
+        return self.slot or self.noun.replace(" ", "_").replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +86,38 @@ class FamilySpec:
     across: tuple[str, ...] = ()
     """``{entity}`` and ``{other}``: which of the two has the larger ``compare.attr``, and by how much."""
     table: Table | None = None
+    lang: Lang = "en"
+    ids: tuple[str, ...] = ()
+    """What stands for each record in memory keys, where its name is not Latin."""
+    id_of: dict[str, str] = field(init=False, repr=False, compare=False)
+    """Record -> its name in memory keys."""
+    words: Words = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ids = self.ids or tuple(e.lower() for e in self.entities)
+        object.__setattr__(self, "id_of", dict(zip(self.entities, ids, strict=True)))
+        object.__setattr__(self, "words", WORDS[self.lang])
+
+    @property
+    def id(self) -> str:
+        """The family in this language."""
+        return self.name if self.lang == "en" else f"{self.name}.{self.lang}"
+
+    def pattern(self, kind: str) -> str:
+        """The regex of a kind of value, as this language writes it."""
+        return patterns(self.lang)[kind]
+
+    def draw(self, kind: str, rng: random.Random) -> str:
+        """A random value of a kind."""
+        return draw(kind, rng, self.lang)
+
+    def accepted(self, kind: str, value: str) -> tuple[str, ...]:
+        """Accepted forms of a value, the canonical one first; of the word for none, all its forms."""
+        return self.words.nones if value == self.words.none else accepted(kind, value, self.lang)
+
+    def pair(self, attr: str, value: str) -> str:
+        """A field as briefs and summaries give it."""
+        return self.words.pair(self.attr(attr).noun, value)
 
     def phrase(self, entity: str) -> str:
         return self.entity_phrase.format(e=entity)
@@ -101,7 +126,7 @@ class FamilySpec:
         return next(a for a in self.attrs if a.name == name)
 
     def key(self, entity: str, attr: str) -> str:
-        return f"{entity.lower()}.{attr}"
+        return f"{self.id_of[entity]}.{attr}"
 
 
 SHARES = (

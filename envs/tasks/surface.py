@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from envs.tasks.surface_zh import PATTERNS_ZH, accepted_zh, draw_zh
+
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
@@ -49,8 +51,15 @@ PATTERNS = {
 }
 
 
-def draw(kind: str, rng: random.Random) -> str:
-    """A random value of a kind. Every kind has several hundred values or more, so that guessing does not pay."""
+def patterns(lang: str) -> dict[str, str]:
+    """The pattern of every kind of value in a language."""
+    return PATTERNS_ZH if lang == "zh" else PATTERNS
+
+
+def draw(kind: str, rng: random.Random, lang: str = "en") -> str:
+    """A random value of a kind. Every kind has several hundred values or more (hotels: 240), so that guessing does not pay."""
+    if lang == "zh" and (value := draw_zh(kind, rng)):
+        return value
     match kind:
         case "amount":
             return str(rng.randrange(1100, 9900))
@@ -77,8 +86,10 @@ def draw(kind: str, rng: random.Random) -> str:
     raise ValueError(f"unknown kind of value {kind!r}: choose one of {', '.join(PATTERNS)}")
 
 
-def accepted(kind: str, value: str) -> tuple[str, ...]:
+def accepted(kind: str, value: str, lang: str = "en") -> tuple[str, ...]:
     """Accepted forms of a value, the canonical one first."""
+    if lang == "zh":
+        return accepted_zh(kind, value)
     if kind == "date":
         day, month = value.split(" ")
         return (value, f"{month} {day}", f"{day} {month[:3]}", f"{int(day):02d} {month}")

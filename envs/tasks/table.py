@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from envs.tasks.words import ENGLISH, Words
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -20,7 +22,7 @@ class Table:
     """Words before the rows."""
 
 
-def draw_rows(table: Table, count: int, rng: random.Random) -> tuple[str, int]:
+def draw_rows(table: Table, count: int, rng: random.Random, words: Words = ENGLISH) -> tuple[str, int]:
     """The rows as text, and the sum that the table gives when asked."""
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE TABLE figures (place INTEGER, label TEXT, amount INTEGER)")
@@ -29,4 +31,5 @@ def draw_rows(table: Table, count: int, rng: random.Random) -> tuple[str, int]:
         rows: Sequence[tuple[str, int]] = db.execute("SELECT label, amount FROM figures ORDER BY place").fetchall()
         (total,) = db.execute("SELECT SUM(amount) FROM figures").fetchone()
     db.close()
-    return f"{table.intro} " + ", ".join(f"{label} {amount}" for label, amount in rows) + ".", int(total)
+    listed = words.comma.join(words.pair(label, str(amount)) for label, amount in rows)
+    return f"{table.intro}{words.joint}{listed}{words.stop}", int(total)

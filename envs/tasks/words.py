@@ -1,0 +1,110 @@
+"""What all families of a language share: the sentences that close, keep, tell, ask and verify, and how texts are put together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Lang = Literal["en", "zh"]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The generic words of one language."""
+
+    lang: Lang
+    closes: tuple[str, ...]
+    keeps: tuple[str, ...]
+    tells: tuple[str, ...]
+    verifies: tuple[str, ...]
+    """The stated rule for what matters: the raw text is to be read even where a brief gives the value."""
+    asks: tuple[str, ...]
+    hints: dict[str, str]
+    """Sentences that say that something may be missing, by hint level."""
+    answer: str
+    """What opens the line of answer slots."""
+    joint: str
+    """Between two sentences."""
+    none: str
+    """How a brief or note says that there is none."""
+    nones: tuple[str, ...]
+    """Accepted forms where a record states that there is none."""
+    yes: tuple[str, ...]
+    no: tuple[str, ...]
+    unknown: tuple[str, ...]
+    """Accepted forms of abstaining."""
+    colon: str
+    comma: str
+    entry: str
+    """Between the head of a brief and its fields, between two fields, between two entries of a summary."""
+    stop: str
+    """Ends a list."""
+    space: str
+    """Between a noun and its value."""
+    unlisted: str
+    """End of a brief that had no room for values."""
+    padding: str
+    """What makes a summary long enough, where its entries are short."""
+
+    def pair(self, noun: str, value: str) -> str:
+        """A field as briefs and summaries give it."""
+        return f"{noun}{self.space}{value}"
+
+    def answer_line(self, slots: list[str]) -> str:
+        """The last line of a user turn: the slots to fill."""
+        return f"{self.answer}{self.joint}" + " ".join(f"{s}=?" for s in slots)
+
+
+ENGLISH = Words(
+    lang="en",
+    closes=("Then close this stage.", "That closes the stage.", "This stage ends here.", "Close the stage after that."),
+    keeps=("Keep the {noun} at hand.", "Note the {noun} for later.", "We will need the {noun} again."),
+    tells=("Tell me the {noun}.", "Give me the {noun}.", "What is the {noun}?"),
+    verifies=("Check the {noun} against its source before you answer.", "Do not rely on a summary for the {noun}: look it up."),
+    asks=(
+        "What is the {noun} for {entity}?",
+        "Give me the {noun} for {entity} once more.",
+        "I need the {noun} for {entity}.",
+        "Back to {entity}: what is the {noun}?",
+        "Which {noun} do we have for {entity}?",
+    ),
+    hints={
+        "vague": "Something may be missing here.",
+        "explicit": "What you have of it may be incomplete: read the raw text again.",
+    },
+    answer="Answer:", joint=" ", none="none", nones=("none", "no", "0"), yes=("yes",), no=("no",), unknown=("unknown",),
+    colon=": ", comma=", ", entry="; ", stop=".", space=" ", unlisted="; the values are not listed here",
+    padding="; the rest stands in these events",
+)  # fmt: skip
+
+CHINESE = Words(
+    lang="zh",
+    closes=("做完这一步就收尾。", "这一阶段到此结束。", "然后这个环节就关闭。", "之后本阶段结束。"),
+    keeps=("{noun}后面还要用，请留意。", "请记住{noun}，以后会问到。", "{noun}先放在手边。"),
+    tells=("告诉我它的{noun}。", "把{noun}报给我。", "{noun}也一并说明。"),
+    verifies=("回答前请对照原文核实{noun}。", "{noun}不要凭摘要回答，请查原文。"),
+    asks=(
+        "请告诉我{entity}的{noun}。",
+        "再报一下{entity}的{noun}。",
+        "我需要{entity}的{noun}。",
+        "回到{entity}：{noun}请再给我一次。",
+        "{entity}这边登记的{noun}，麻烦查一下。",
+    ),
+    hints={"vague": "这里可能缺了些什么。", "explicit": "你手头的内容可能不全：请重新读一遍原文。"},
+    answer="回答：", joint="", none="无", nones=("无", "没有", "none", "0"), yes=("是", "yes"), no=("否", "不是", "no"),
+    unknown=("unknown", "未知", "不知道", "不详"),
+    colon="：", comma="，", entry="；", stop="。", space="", unlisted="；数值未在此列出", padding="；其余内容见上述事件",
+)  # fmt: skip
+
+WORDS: dict[str, Words] = {"en": ENGLISH, "zh": CHINESE}
+ABSTAINS = tuple(dict.fromkeys(u for w in WORDS.values() for u in w.unknown))
+"""Every accepted form of abstaining, the canonical one first: the protocol's word serves in any language."""
+HAN = re.compile(r"[\u3400-\u9fff]")
+
+
+def bounded(value: str) -> str:
+    """A regex for a value as a whole: not inside a longer Latin word or number. Han characters stand side by side by nature."""
+    left = r"(?<![A-Za-z0-9_-])" if re.match(r"[\w-]", value) and not HAN.match(value) else ""
+    right = r"(?![A-Za-z0-9_-])" if re.search(r"[\w-]$", value) and not HAN.search(value[-1]) else ""
+    return f"{left}{re.escape(value)}{right}"
