@@ -19,7 +19,8 @@ from datasketch import MinHash
 from envs.tasks import SPECS, get_spec
 from envs.tasks.base import Session, content_hash
 from envs.tasks.surface import FIRST, LAST, patterns
-from envs.tasks.words import HAN, Lang, bounded
+from envs.tasks.words import Lang, bounded
+from envs.text import HAN
 
 HASHES, SHINGLE = 128, 3
 _LONGEST_FIRST = ("address", "hotel", "date", "weight", "version", "reading", "clock", "code", "room", "amount")

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from rank_bm25 import BM25Plus
 
 from envs.chat import ChatML
 from envs.log import Event, Log
+from envs.text import HAN
 
-WORD = re.compile(r"\w+(?:-\w+)*")
+WORD = re.compile(r"[\u3400-\u9fff]+|[^\W\u3400-\u9fff]+(?:-[^\W\u3400-\u9fff]+)*")
+"""A run of Han characters, or a word with its hyphens."""
+LEAD = 8
+"""Characters shown before the first wanted word."""
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words; a hyphenated identifier counts whole and in its parts."""
+    """Lower-case words; a hyphenated identifier counts whole and in its parts, Chinese by pairs of characters."""
     found: list[str] = []
     for word in WORD.findall(text.casefold()):
+        if HAN.match(word):
+            found += [a + b for a, b in itertools.pairwise(word)] or [word]
+            continue
         found.append(word)
         if "-" in word:
             found += word.split("-")
@@ -50,6 +58,9 @@ def snippet(text: str, wanted: set[str], size: int, chat: ChatML) -> str:
     """At most ``size`` tokens of the text on one line, from just before the first wanted word."""
     flat = " ".join(text.split())
     start = next((m.start() for m in WORD.finditer(flat) if set(words(m.group())) & wanted), 0)
-    if start:
-        start = flat.rfind(" ", 0, max(start - 8, 0)) + 1
+    if HAN.search(flat):  # no spaces to begin at: the wanted pair itself
+        pairs = (flat.casefold().find(w) for w in wanted if HAN.match(w))
+        start = max(min((p for p in pairs if p >= 0), default=start) - LEAD // 4, 0)
+    elif start:
+        start = flat.rfind(" ", 0, max(start - LEAD, 0)) + 1
     return chat.clip(flat[start:], size).strip()

@@ -6,6 +6,9 @@ import re
 import unicodedata
 from functools import lru_cache
 
+HAN = re.compile(r"[\u3400-\u9fff]")
+"""A Han character."""
+
 
 @lru_cache(maxsize=100_000)
 def normalise(text: str) -> str:

@@ -16,7 +16,8 @@ from envs.scoring import score
 from envs.tasks import ALL_SPECS
 from envs.tasks.engine import Builder
 from envs.tasks.surface import find_all
-from envs.tasks.words import HAN, bounded
+from envs.tasks.words import bounded
+from envs.text import HAN
 
 SPECS = list(ALL_SPECS.values())
 TIMES = 6

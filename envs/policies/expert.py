@@ -22,7 +22,7 @@ from envs.policies.reading import (
     read_request,
 )
 from envs.profiles import get_profile
-from envs.tasks.words import HAN
+from envs.text import HAN
 
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""

@@ -17,7 +17,8 @@ from envs.chat import Message
 from envs.tasks import ALL_SPECS
 from envs.tasks.spec import FamilySpec
 from envs.tasks.surface import find_all, find_first
-from envs.tasks.words import HAN, WORDS
+from envs.tasks.words import WORDS
+from envs.text import HAN
 
 T = TypeVar("T")
 Kind = Literal["user", "result", "read", "fold", "boundary", "cleared", "hit", "ack", "reject", "host"]

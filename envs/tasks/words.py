@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from envs.text import HAN
+
 Lang = Literal["en", "zh"]
 
 
@@ -100,7 +102,6 @@ CHINESE = Words(
 WORDS: dict[str, Words] = {"en": ENGLISH, "zh": CHINESE}
 ABSTAINS = tuple(dict.fromkeys(u for w in WORDS.values() for u in w.unknown))
 """Every accepted form of abstaining, the canonical one first: the protocol's word serves in any language."""
-HAN = re.compile(r"[\u3400-\u9fff]")
 
 
 def bounded(value: str) -> str:
