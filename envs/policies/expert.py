@@ -75,6 +75,13 @@ class Mind(Knowledge):
             values[request.slots[0]] = value or "unknown"
         if (request.across or request.total) and (line := self.several(values)):
             return line
+        if request.many:
+            return self.reply_to_many()
+        if request.struck:
+            out = self.struck.get((request.entity, request.asked))
+            if out is None and (line := self.look_for(self.spec.attr(request.asked).noun)):
+                return line
+            return f"{request.asked}={out.value if out else 'unknown'}"
         if request.asked:
             known = self.known(request.entity, request.asked)
             if self.seen.managed and (line := self.check(request.entity, request.asked, known)):
@@ -90,6 +97,16 @@ class Mind(Knowledge):
             else:
                 values[request.asked] = value
         return "; ".join(f"{s}={values.get(s, 'unknown')}" for s in request.slots)
+
+    def reply_to_many(self) -> str:
+        """Several independent questions: every read-back that one of them needs, then all answers."""
+        values = []
+        for number, (entity, attr) in enumerate(self.request.many, 1):
+            known = self.known(entity, attr)
+            if self.seen.managed and (line := self.check(entity, attr, known)):
+                return line
+            values.append(f"q{number}={known.value if known else 'unknown'}")
+        return "; ".join(values)
 
     def several(self, values: dict[str, str]) -> str:
         """The read-back that a question over several records needs next; nothing once all amounts are known and answered."""
@@ -118,8 +135,13 @@ class Mind(Knowledge):
             stale = self.open_changes(entity, known.event) or [
                 e for e in [self.contested(entity, attr)] if e and not self.was_read(e)
             ]
+            if not stale and known.evidence:
+                stale = self.later(entity, known.event)
             if not stale and self.request.verify and not known.evidence and known.event and not self.was_read(known.event):
                 stale = [known.event]
+            return f"read e{stale[0]}" if stale else ""
+        if out := self.struck.get((entity, attr)):  # nothing is in force, unless it was changed since
+            stale = self.open_changes(entity, out.event)
             return f"read e{stale[0]}" if stale else ""
         for block in self.seen.reads:
             if block.page < block.pages and entity in block.text and (line := self.rest_of(block)):
@@ -229,15 +251,28 @@ class Mind(Knowledge):
         key = self.spec.user_fact.key
         told = self.constraint()
         note = self.seen.notes.get(key)
-        lines = self.rules.lines(self.seen.notes)
+        lines = [*self.rules.lines(self.seen.notes), *self.strikes()]
         if not told or (note and note.value == told.value):
             return lines
         return [f"note {key}={told.value} @e{told.event}", *lines]
 
+    def strikes(self) -> list[str]:
+        """Note lines for values that the user ruled out: marked as old, so that no brief brings them back."""
+        return [
+            f"note {self.spec.key(entity, attr)}={out.value} @e{out.event} old"
+            for (entity, attr), out in self.struck.items()
+            if out.evidence and not self.noted_out(entity, attr, out)
+        ]
+
+    def noted_out(self, entity: str, attr: str, out: Known) -> bool:
+        """Whether a note has it already that a value is ruled out, or something newer."""
+        note = self.seen.notes.get(self.spec.key(entity, attr))
+        return note is not None and ((note.status == "old" and note.value == out.value) or note.source > out.event)
+
     @property
     def keep_limit(self) -> int:
         """Notes that fields of records may take: a rule and its exceptions need room too."""
-        return 4 if self.rules.value else 6
+        return (4 if self.rules.value else 6) - len(self.struck)
 
     def fold_lines(self, block: Block, stated: Stated, call: str, keep: Sequence[str], room: int) -> list[str]:
         """Notes of what was declared important or was noted before, and the fold of one exchange."""

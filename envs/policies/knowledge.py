@@ -18,6 +18,7 @@ from envs.policies.reading import (
     read_request,
     read_view,
     result_facts,
+    struck_values,
     summary,
     user_fact,
 )
@@ -81,7 +82,8 @@ class Knowledge:
         pointer = self.summary.get(entity)
         if pointer and attr in pointer.fields:
             found.append(Known(pointer.fields[attr], max(pointer.events)))
-        return found
+        out = self.struck.get((entity, attr))
+        return [k for k in found if not out or k.event > out.event]
 
     def contested(self, entity: str, attr: str) -> int:
         """The event of which note and brief say different things while its own text is out of view; 0 when there is none."""
@@ -109,12 +111,30 @@ class Knowledge:
     @cached_property
     def rules(self) -> Rules:
         """The user's rule and exceptions as far as the view tells."""
+        return Rules.of(self.spec, self.told(), self.seen.notes)
+
+    @cached_property
+    def struck(self) -> dict[tuple[str, str], Known]:
+        """Values that the user ruled out, by record and field: from messages in view, read again, or noted as old."""
+        found: dict[tuple[str, str], Known] = {}
+        for event, text in self.told():
+            for entity, attr, value in struck_values(self.spec, text):
+                found[entity, attr] = Known(value, event, evidence=True)
+        for entity in self.spec.entities:
+            for name in (a.name for a in self.spec.attrs):
+                note = self.seen.notes.get(self.spec.key(entity, name))
+                if note and note.status == "old" and (entity, name) not in found:
+                    found[entity, name] = Known(note.value, note.source)
+        return found
+
+    def told(self) -> list[tuple[int, str]]:
+        """User messages in view or read again: event and text."""
         told = [(b.first, b.text) for b in self.seen.of("user")]
         for block in self.seen.reads:
             pieces = re.split(r"\n?\[e(\d+) user\] ", block.text)
             told += [(block.first, pieces[0])] if block.name == "user" else []
             told += [(int(e), text) for e, text in zip(pieces[1::2], pieces[2::2], strict=True)]
-        return Rules.of(self.spec, told, self.seen.notes)
+        return told
 
     def was_read(self, event: int) -> bool:
         return any(b.first <= event <= b.last for b in self.seen.of("read") if b.place > self.question.place)
@@ -125,6 +145,12 @@ class Knowledge:
             (b.keep or (b.last,))[-1] for b, s in self.briefs if s.entity == entity and s.changed and not s.fields and b.last > after
         ]  # fmt: skip
         return [r for r in sorted(refs, reverse=True) if not self.was_read(r)]
+
+    def later(self, entity: str, after: int) -> list[int]:
+        """Events after ``after`` that a summary lists for the record and that are out of view: any may hold a change."""
+        held = self.summary[entity].events if entity in self.summary else ()
+        visible = {b.first for b, _ in self.results}
+        return [e for e in sorted(held, reverse=True) if e > after and e not in visible and not self.was_read(e)]
 
     def places(self, entity: str) -> list[int]:
         """References that may hold the record, newest first, those already in view left out."""

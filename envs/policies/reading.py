@@ -388,6 +388,10 @@ class Request:
     across: tuple[str, ...] = ()
     """Two records whose amounts are compared."""
     total: bool = False
+    many: tuple[tuple[str, str], ...] = ()
+    """Record and field of each of several independent questions, in order; their slots are ``q1``, ``q2``, …"""
+    struck: bool = False
+    """Asks which value of ``asked`` was ruled out."""
     verify: bool = False
     """Asks for a look at the source."""
     keep: tuple[str, ...] = ()
@@ -408,7 +412,11 @@ def read_request(spec: FamilySpec, text: str) -> Request:
             entity = bare(spec, m["entity"])
             given = [entity, m.groupdict().get("qty") or ""][: len(tool.args)]
             call = " ".join([tool.name, *(f"{n}={v}" for n, v in zip(tool.args, given, strict=True))])
-    for m in find_all(spec.words.asks, text, {**fields, **nouns}):
+    asks = [(bare(spec, m["entity"]), by_noun[m["noun"]]) for m in find_all(spec.words.asks, text, {**fields, **nouns})]
+    if asks:
+        entity, asked = asks[-1]
+    struck = find_all(spec.words.ruled_asks, text, {**fields, **nouns})
+    for m in struck:
         entity, asked = bare(spec, m["entity"]), by_noun[m["noun"]]
     if spec.compare:
         for m in find_all(spec.compare.asks, text, fields):
@@ -435,10 +443,31 @@ def read_request(spec: FamilySpec, text: str) -> Request:
         ruled=ruled,
         across=across,
         total=any(t in text for t in spec.totals),
+        many=tuple(asks) if slots and "q1=?" in slots[1] else (),
+        struck=bool(struck),
         verify=bool(find_all(spec.words.verifies, text, nouns)),
         keep=tuple(by_noun[m["noun"]] for m in find_all(spec.words.keeps, text, nouns)),
         close=any(c in text for c in spec.words.closes),
     )
+
+
+def slot_kind(spec: FamilySpec, request: Request, slot: str) -> str:
+    """Kind of value that a slot asks for."""
+    of_many = {f"q{n}": attr for n, (_, attr) in enumerate(request.many, 1)}
+    attr = of_many.get(slot, slot)
+    kind = next((a.kind for a in spec.attrs if a.name == attr), "")
+    return kind or (spec.user_fact.kind if slot == spec.user_fact.key else "amount")
+
+
+@remembered
+def struck_values(spec: FamilySpec, text: str) -> tuple[tuple[str, str, str], ...]:
+    """Record, field and value of everything that a user message rules out."""
+    found = []
+    for attr in spec.attrs:
+        templates = tuple(t.replace("{noun}", attr.noun) for t in spec.words.rule_outs)
+        for m in find_all(templates, text, {**entity_fields(spec), "v": spec.pattern(attr.kind)}):
+            found.append((bare(spec, m["entity"]), attr.name, m["v"]))
+    return tuple(found)
 
 
 @remembered

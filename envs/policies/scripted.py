@@ -10,7 +10,7 @@ from envs.chat import ChatML
 from envs.policies.base import Sampled, View
 from envs.policies.expert import Expert, Mind
 from envs.policies.knowledge import Known
-from envs.policies.reading import Block, read_request, read_view, spec_of
+from envs.policies.reading import Block, read_request, read_view, slot_kind, spec_of
 from envs.tasks.spec import FamilySpec
 
 
@@ -74,11 +74,10 @@ def _invent(view: View, move: str) -> str:
     spec = spec_of(view.messages)
     rng = random.Random(view.messages[-1].content)
     parts = []
+    request = read_request(spec, read_view(view.messages).question.text)
     for part in move.split("; "):
         name, _, value = part.partition("=")
-        kind = next(
-            (a.kind for a in spec.attrs if a.name == name), spec.user_fact.kind if name == spec.user_fact.key else "amount"
-        )
+        kind = slot_kind(spec, request, name)
         parts.append(f"{name}={spec.draw(kind, rng) if value == 'unknown' else value}")
     return "; ".join(parts)
 
@@ -94,8 +93,7 @@ class LastValue(Expert):
         if "=" not in move.split(" ", 1)[0]:
             return move
         text = "\n".join(m.content for m in view.messages)
-        kinds = {a.name: a.kind for a in mind.spec.attrs}
-        found = {s: _values(mind.spec, kinds.get(s, "amount"), text) for s in mind.request.slots}
+        found = {s: _values(mind.spec, slot_kind(mind.spec, mind.request, s), text) for s in mind.request.slots}
         return "; ".join(f"{s}={values[-1] if values else 'unknown'}" for s, values in found.items())
 
 
@@ -119,9 +117,7 @@ class ClosedBook:
         rng = random.Random(question)
         values = []
         for slot in request.slots:
-            kind = next(
-                (a.kind for a in spec.attrs if a.name == slot), spec.user_fact.kind if slot == spec.user_fact.key else "amount"
-            )
+            kind = slot_kind(spec, request, slot)
             values.append(
                 f"{slot}={rng.choice((spec.words.yes[0], spec.words.no[0])) if slot == 'over' else spec.draw(kind, rng)}"
             )

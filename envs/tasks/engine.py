@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envs.tasks.base import Fact, Session, Slot, Turn, content_hash
+from envs.tasks.later import ask_bundle, ask_ruled_out, rule_out
 from envs.tasks.rules import RuleBook
 from envs.tasks.spec import (
     RICH,
@@ -49,6 +50,8 @@ class Builder:
         self.answered: set[tuple[str, str]] = set()
         self.old: dict[str, list[str]] = {}
         self.caps: list[str] = []
+        self.ruled_out: dict[tuple[str, str], str] = {}
+        self.bundle = max(self.knobs.bundle, self.spec.bundle)
         self.free = self.rng.sample(self.spec.entities, len(self.spec.entities))
         self.closes = self.rng.random() < self.knobs.close
         self.n_fillers = self.rng.randint(*self.knobs.fillers)
@@ -108,6 +111,9 @@ class Builder:
         spec = self.spec.attr(attr)
         key = self.spec.key(entity, attr)
         value = self.records[entity].get(attr)
+        out = self.ruled_out.get((entity, attr))
+        if out is not None and out == value:  # nothing is in force
+            return Slot(name=attr, accept=self.words.unknown, key=key, stale=(out,), never=True, kind=spec.kind, source=source)
         if value is None:
             return Slot(name=attr, accept=self.words.unknown, key=key, never=True, kind=spec.kind, source="detail")
         stale = tuple(v for v in self.old.get(key, ())[:-1] if v != value)
@@ -148,7 +154,7 @@ class Builder:
         if self.closes if close is None else close:
             lines.append(rng.choice(self.words.closes))
         self.answered.add((entity, ask))
-        self._add(lines, (self.slot(entity, ask, "fresh"),), (call,))
+        self.add(lines, (self.slot(entity, ask, "fresh"),), (call,))
         return entity
 
     def revise(self, entity: str, attrs: list[str] | None = None, ask: str | None = None, close: bool | None = None) -> list[str]:
@@ -169,7 +175,7 @@ class Builder:
         ]
         if self.closes if close is None else close:
             lines.append(rng.choice(self.words.closes))
-        self._add(lines, (self.slot(entity, ask, "fresh"),), (call,))
+        self.add(lines, (self.slot(entity, ask, "fresh"),), (call,))
         return changed
 
     def _other(self, kind: str, value: str) -> str:
@@ -200,8 +206,8 @@ class Builder:
     def change_cap(self, also: str) -> None:
         """A turn that changes the user's constraint and asks a field of a record."""
         sentence = self.state_cap()
-        entity, attr = self._subject(also)
-        self._ask_line([sentence], entity, attr)
+        entity, attr = self.subject(also)
+        self.ask_line([sentence], entity, attr)
 
     def _told(self, said: tuple[str, Fact]) -> str:
         sentence, fact = said
@@ -223,12 +229,12 @@ class Builder:
             return self.ask_rule(entity)
         made = {"except": book.other_value, "withdraw": book.withdraw, "reinstate": book.reinstate, "once": book.grant_once}[move]
         lines = [self._told(made(entity, turn)), rng.choice(book.rule.asks).format(entity=self.spec.phrase(entity))]
-        return self._add(lines, (book.slot(entity, once=move == "once"),), (), question="exception")
+        return self.add(lines, (book.slot(entity, once=move == "once"),), (), question="exception")
 
     def ask_rule(self, entity: str) -> None:
         """Which value of the rule holds for a record."""
         text = self.rng.choice(self.book.rule.asks).format(entity=self.spec.phrase(entity))
-        self._add([text], (self.book.slot(entity),), (), question="exception")
+        self.add([text], (self.book.slot(entity),), (), question="exception")
 
     def ask_across(self, one: str, two: str) -> None:
         """Which of two records has the larger amount, and by how much."""
@@ -252,7 +258,7 @@ class Builder:
             ),
         )
         phrases = {"entity": self.spec.phrase(one), "other": self.spec.phrase(two)}
-        self._add([self.rng.choice(self.spec.across).format(**phrases)], slots, (), question="across")
+        self.add([self.rng.choice(self.spec.across).format(**phrases)], slots, (), question="across")
 
     def ask_sum(self) -> None:
         """The sum of the amounts of all records so far."""
@@ -261,7 +267,7 @@ class Builder:
         total = sum(int(r[attr]) for r in self.records.values())
         key = self.spec.key(next(iter(self.records)), attr)
         slot = Slot(name="sum", accept=self.spec.accepted("amount", str(total)), key=key, source="derived")
-        self._add([self.rng.choice(self.spec.totals)], (slot,), (), question="aggregate")
+        self.add([self.rng.choice(self.spec.totals)], (slot,), (), question="aggregate")
 
     def _ask_several(self) -> bool:
         """A question over several records, where the session has any that it can be asked of."""
@@ -279,9 +285,9 @@ class Builder:
 
     def ask(self, entity: str, attr: str, keep: bool = False) -> None:
         """A later question; with ``keep`` the user adds that the value will be needed again."""
-        self._ask_line([], entity, attr, keep)
+        self.ask_line([], entity, attr, keep)
 
-    def _ask_line(self, lines: list[str], entity: str, attr: str, keep: bool = False) -> None:
+    def ask_line(self, lines: list[str], entity: str, attr: str, keep: bool = False) -> None:
         noun = self.spec.attr(attr).noun
         source: Literal["kept", "detail"] = "kept" if (entity, attr) in self.kept else "detail"
         other = self.spec.attr(attr).other
@@ -295,10 +301,10 @@ class Builder:
         if self.knobs.verify and not keep and self.rng.random() < self.knobs.verify:
             lines.append(self.rng.choice(self.words.verifies).format(noun=noun))
             tag = "verify"
-        self._add(lines, (slot,), (), question=tag)
+        self.add(lines, (slot,), (), question=tag)
 
     def ask_cap(self) -> None:
-        self._add([self.rng.choice(self.spec.user_fact.asks)], (self.cap_slot(),), ())
+        self.add([self.rng.choice(self.spec.user_fact.asks)], (self.cap_slot(),), ())
 
     def ask_compare(self, entity: str) -> None:
         """Is the record's amount over the cap, and what lies between them."""
@@ -323,13 +329,13 @@ class Builder:
             ),
         )
         text = self.rng.choice(compare.asks).format(entity=self.spec.phrase(entity))
-        self._add([text], slots, (), question="derived")
+        self.add([text], slots, (), question="derived")
 
-    def _add(self, lines: list[str], slots: tuple[Slot, ...], calls: tuple[str, ...], question: str = "single") -> None:
+    def add(self, lines: list[str], slots: tuple[Slot, ...], calls: tuple[str, ...] = (), question: str = "single") -> None:
         answer = self.words.answer_line([s.name for s in slots])
         self.turns.append(Turn(text=self.words.joint.join([*lines, answer]), slots=slots, calls=calls, question=question))
 
-    def _subject(self, which: str) -> tuple[str, str]:
+    def subject(self, which: str) -> tuple[str, str]:
         """A record and field for a later question: what was declared important (70 %) or a detail."""
         kept = [(e, a) for e, a in self.kept if a in self.records[e]]
         detail = [
@@ -362,7 +368,7 @@ class Builder:
         ]
         if self.book.value and rng.random() < 0.25:
             self.rule_turn()
-        elif knobs.several and draw_ > 1 - knobs.several and self._ask_several():
+        elif (knobs.several and draw_ > 1 - knobs.several and self._ask_several()) or self._of_several(rng):
             pass
         elif self.caps and draw_ < knobs.constraint:
             self.change_cap("kept") if len(self.caps) < 3 and not last else self._ask_constraint(rng)
@@ -373,11 +379,19 @@ class Builder:
             elif roll > 0.9:
                 self._ask_never(rng)
             else:
-                self.ask(*self._subject("kept" if rng.random() < 0.7 else "detail"))
+                self.ask(*self.subject("kept" if rng.random() < 0.7 else "detail"))
         elif draw_ < knobs.constraint + knobs.ask + knobs.change and revisable:
             self.revise(rng.choice(revisable))
         else:
             self.work()
+
+    def _of_several(self, rng: random.Random) -> bool:
+        """A turn with several questions, or about a value that is ruled out, as far as the knobs ask for them."""
+        if self.bundle and rng.random() < self.bundle and ask_bundle(self):
+            return True
+        if not self.knobs.rule_out or rng.random() >= self.knobs.rule_out * (3 if self.ruled_out else 1):
+            return False
+        return (rng.random() < 0.7 and ask_ruled_out(self)) or rule_out(self)
 
     def _ask_constraint(self, rng: random.Random) -> None:
         compare = self.spec.compare
@@ -390,7 +404,7 @@ class Builder:
     def _ask_never(self, rng: random.Random) -> None:
         entity = rng.choice(list(self.records))
         absent = [a.name for a in self.spec.attrs if a.name not in self.records[entity]]
-        self.ask(entity, rng.choice(absent)) if absent else self.ask(*self._subject("kept"))
+        self.ask(entity, rng.choice(absent)) if absent else self.ask(*self.subject("kept"))
 
     def finish(self, knobs: dict[str, Any]) -> Session:
         """The session as frozen data; its id is a content hash."""

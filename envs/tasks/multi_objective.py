@@ -8,6 +8,7 @@ from envs.tasks.surface import Attr
 
 SPEC = FamilySpec(
     name="multi_objective",
+    bundle=0.35,
     entities=(
         "badges", "bouquets", "keys", "parking", "windows", "coffee", "recycling", "signage", "boiler", "shredder", "piano",
         "aquarium", "extinguishers", "postbox", "awning", "plaque",

@@ -86,6 +86,8 @@ class FamilySpec:
     across: tuple[str, ...] = ()
     """``{entity}`` and ``{other}``: which of the two has the larger ``compare.attr``, and by how much."""
     table: Table | None = None
+    bundle: float = 0.0
+    """Least share of later turns with several independent questions."""
     lang: Lang = "en"
     ids: tuple[str, ...] = ()
     """What stands for each record in memory keys, where its name is not Latin."""
@@ -130,7 +132,8 @@ class FamilySpec:
 
 
 SHARES = (
-    "close", "keep", "change", "ask", "constraint", "rule", "guesses", "none", "paraphrased", "several", "verify", "twins",
+    "close", "keep", "change", "ask", "constraint", "rule", "guesses", "none", "paraphrased", "several", "verify", "twins", "bundle",
+    "rule_out",
 )  # fmt: skip
 
 
@@ -163,6 +166,10 @@ class Knobs:
     """Share of later questions that ask for a look at the source."""
     twins: float = 0.0
     """Share of stages about a near twin of a record met before, where the family has any."""
+    bundle: float = 0.0
+    """Share of later turns with several independent questions; a family may have a share of its own."""
+    rule_out: float = 0.0
+    """Share of later turns in which the user rules a stated value out, or asks about one that is."""
 
     def validate(self) -> None:
         """Raises ValueError naming the knob."""
@@ -175,7 +182,18 @@ class Knobs:
                 raise ValueError(f"knob {name}: {getattr(self, name)} must be a share between 0 and 1")
 
 
-RICH = Knobs(turns=(2, 14), rule=0.5, guesses=0.4, none=0.15, paraphrased=0.25, several=0.12, verify=0.1, twins=0.4)
+RICH = Knobs(
+    turns=(2, 14),
+    rule=0.5,
+    guesses=0.4,
+    none=0.15,
+    paraphrased=0.25,
+    several=0.12,
+    verify=0.1,
+    twins=0.4,
+    bundle=0.06,
+    rule_out=0.08,
+)
 """Everything at once: what the full data sets draw from."""
 
 

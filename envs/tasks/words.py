@@ -22,6 +22,10 @@ class Words:
     verifies: tuple[str, ...]
     """The stated rule for what matters: the raw text is to be read even where a brief gives the value."""
     asks: tuple[str, ...]
+    rule_outs: tuple[str, ...]
+    """``{noun}``, ``{v}``, ``{entity}``: the user rules a value out."""
+    ruled_asks: tuple[str, ...]
+    """``{noun}``, ``{entity}``: which value was ruled out."""
     hints: dict[str, str]
     """Sentences that say that something may be missing, by hint level."""
     answer: str
@@ -71,6 +75,11 @@ ENGLISH = Words(
         "Back to {entity}: what is the {noun}?",
         "Which {noun} do we have for {entity}?",
     ),
+    rule_outs=(
+        "Strike {v} as the {noun} for {entity}: it has been disproved.",
+        "Rule out {v}, the {noun} for {entity}; it does not hold up.",
+    ),
+    ruled_asks=("Which {noun} for {entity} did we rule out?", "Name the {noun} for {entity} that was struck off."),
     hints={
         "vague": "Something may be missing here.",
         "explicit": "What you have of it may be incomplete: read the raw text again.",
@@ -93,6 +102,8 @@ CHINESE = Words(
         "回到{entity}：{noun}请再给我一次。",
         "{entity}这边登记的{noun}，麻烦查一下。",
     ),
+    rule_outs=("经核实，{entity}的{noun}{v}不成立，请作废。", "{entity}原先的{noun}{v}已被否定，不再采用。"),
+    ruled_asks=("{entity}被否定的{noun}是哪一个？", "我们当初为{entity}排除掉的{noun}，请写出来。"),
     hints={"vague": "这里可能缺了些什么。", "explicit": "你手头的内容可能不全：请重新读一遍原文。"},
     answer="回答：", joint="", none="无", nones=("无", "没有", "none", "0"), yes=("是", "yes"), no=("否", "不是", "no"),
     unknown=("unknown", "未知", "不知道", "不详"),

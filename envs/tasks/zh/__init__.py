@@ -25,6 +25,5 @@ def chinese(name: str, english: FamilySpec) -> FamilySpec:
     for what, (ours, theirs) in told.items():
         if ours != theirs:
             raise ValueError(f"envs/tasks/zh/{name}.py: {what} {ours} differ from the English ones {theirs}: make them equal")
-    if spec.rule and english.rule:
-        return replace(spec, rule=replace(spec.rule, slot=english.rule.slot_name))
-    return spec
+    rule = replace(spec.rule, slot=english.rule.slot_name) if spec.rule and english.rule else spec.rule
+    return replace(spec, bundle=english.bundle, rule=rule)
