@@ -44,7 +44,7 @@ SPEC = FamilySpec(
             "case", "code", "工单号",
             ("工单号{v}已登记。", "投诉已受理，受理号{v}。", "后续请凭工单{v}跟进。"),
             other=("再来咨询{entity}时，我要报哪个号？", "我反映的{entity}问题，你们编了什么号？"),
-            guesses=("早先那条{v}查下来说的是另一回事。", "聊天窗口里弹出过{v}，多半是别的客户的。"),
+            guesses=("更早的投诉{v}查下来是另一回事。", "聊天窗口里弹出过{v}，多半是别的客户的。"),
         ),
         Attr(
             "arrival", "date", "送达日期",
@@ -68,7 +68,7 @@ SPEC = FamilySpec(
     sources=(
         "订单中心", "商城后台", "售后中心", "退货组", "东区仓库", "西区仓库", "快递驿站", "线上门店", "客服热线", "理赔专席",
     ),
-    heads=("查到{entity}的订单，由{source}提供。", "这是{source}登记的{entity}订单。", "据{source}记录，{entity}的订单如下。"),
+    heads=("在{source}查到{entity}的订单。", "这是{source}登记的{entity}订单。", "据{source}记录，{entity}的订单如下。"),
     change_heads=(
         "已由{source}修改{entity}的订单。",
         "据{source}更新，{entity}的订单有改动。",
@@ -104,7 +104,7 @@ SPEC = FamilySpec(
         "收货地址",
         says=("我的收货地址是{v}。", "东西请送到{v}。", "我住在{v}。"),
         changes=("我搬家了，现在住{v}。", "以后请改送{v}。", "新的收货地址是{v}。"),
-        asks=("现在以哪个收货地址为准？", "我目前的收货地址是哪里？", "如今你们把东西给我送到哪儿？"),
+        asks=("现在以哪个收货地址为准？", "我目前的收货地址是哪里？", "现在你们往哪儿给我送货？"),
     ),
     rule=Rule(
         noun="代收人",
@@ -116,8 +116,8 @@ SPEC = FamilySpec(
             "{entity}的代收人换成{v}，别找平时那位。",
         ),
         withdrawals=("{entity}由谁代收，之前说的不算了。", "{entity}不再另设代收人。"),
-        reinstatements=("{entity}由谁代收，还按我特别交代过的办。", "{entity}的专门代收人重新启用。"),
-        once=("只有这一次，{entity}交给{v}。", "这回{entity}可以让{v}拿，下次照旧。"),
+        reinstatements=("{entity}由谁代收，还按我之前特别交代的办。", "{entity}的专属代收人重新启用。"),
+        once=("只有这一次，{entity}交给{v}。", "这回{entity}可以让{v}代拿，下次照旧。"),
         asks=("我不在时{entity}由谁代收？", "{entity}的代收人是哪位？", "{entity}到了你会放到谁那里？"),
     ),
     totals=("到现在为止，我一共付了多少？", "所有订单的实付金额加在一起是多少？"),
