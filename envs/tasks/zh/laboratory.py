@@ -60,7 +60,7 @@ SPEC = FamilySpec(
         ),
         Attr(
             "analyst", "person", "分析员",
-            ("加样由{v}完成。", "坐在操作台前的是{v}。", "分析员是{v}。"),
+            ("加样是{v}做的。", "坐在操作台前的是{v}。", "分析员是{v}。"),
             other=("{entity}经的谁的手？", "谁处理过{entity}？"),
         ),
     ),
@@ -131,7 +131,7 @@ SPEC = FamilySpec(
         says=("样品一律存进{v}冷库。", "默认冷库是{v}。", "测完以后，样瓶放回冷库，也就是{v}。"),
         exceptions=(
             "{entity}别放那儿，冷库用{v}，等我解除。",
-            "唯独{entity}存在冷库{v}。",
+            "{entity}单独存在冷库{v}。",
             "把{entity}挪到冷库{v}，就放那里。",
         ),
         withdrawals=(

@@ -36,7 +36,7 @@ SPEC = FamilySpec(
         ),
         Attr(
             "helper", "person", "上门师傅",
-            ("这事由{v}负责。", "上门师傅是{v}。", "来的人叫{v}，留意一下。"),
+            ("这事归{v}负责。", "上门师傅是{v}。", "来的人叫{v}，留意一下。"),
             other=("{entity}归谁办？", "{entity}那天我们等的是谁？"),
             guesses=("也许{v}能来，还没人问过。", "上回是{v}，这回说不好。"),
         ),
@@ -73,7 +73,7 @@ SPEC = FamilySpec(
         "已约{source}来{entity}，留{qty}分钟。",
     ),
     change_heads=(
-        "没办法，{source}只好改{entity}的安排。",
+        "不巧，{source}说{entity}得另约。",
         "{entity}有新安排，对方仍是{source}。",
         "刚接到{source}来电，{entity}有变动。",
     ),
