@@ -117,7 +117,7 @@ class Builder:
         if value is None:
             return Slot(name=attr, accept=self.words.unknown, key=key, never=True, kind=spec.kind, source="detail")
         stale = tuple(v for v in self.old.get(key, ())[:-1] if v != value)
-        accept = self.spec.accepted(spec.kind, value)
+        accept = self.spec.accepted(spec.kind, value, spec.says)
         return Slot(name=attr, accept=accept, key=key, stale=stale, kind=spec.kind, source=source)
 
     # ---- turns ----------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class Builder:
         fact = self.spec.user_fact
         stale = tuple(v for v in self.caps[:-1] if v != self.caps[-1])
         return Slot(
-            name=fact.key, accept=self.spec.accepted(fact.kind, self.caps[-1]), key=fact.key, stale=stale, constraint=True, kind=fact.kind,
+            name=fact.key, accept=self.spec.accepted(fact.kind, self.caps[-1], fact.says), key=fact.key, stale=stale, constraint=True, kind=fact.kind,
             source="kept",
         )  # fmt: skip
 
@@ -298,6 +298,7 @@ class Builder:
             lines.append(self.rng.choice(self.words.keeps).format(noun=noun))
         slot = self.slot(entity, attr, source)
         tag = "negation" if slot.accept == self.words.nones else "paraphrased" if paraphrased else "single"
+        tag = "ruled_out" if tag == "single" and self.spec.attr(attr).excluded else tag
         if self.knobs.verify and not keep and self.rng.random() < self.knobs.verify:
             lines.append(self.rng.choice(self.words.verifies).format(noun=noun))
             tag = "verify"

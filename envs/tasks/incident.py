@@ -79,6 +79,7 @@ SPEC = FamilySpec(
             ),
             other=("Which candidate can we stop looking at on {entity}?", "What has been proven innocent with {entity}?"),
             none=("We could not eliminate any of the suspects.", "Nothing is off the table yet."),
+            excluded=True,
         ),
         Attr(
             "onset",

@@ -47,7 +47,7 @@ def rule_out(builder: Builder) -> bool:
     compare = spec.compare.attr if spec.compare else ""
     able = [
         (e, a) for e, r in builder.records.items() for a, v in sorted(r.items())
-        if a != compare and v != builder.words.none and (e, a) not in builder.ruled_out
+        if a != compare and not spec.attr(a).excluded and v != builder.words.none and (e, a) not in builder.ruled_out
     ]  # fmt: skip
     if not able or len(builder.ruled_out) > 1:
         return False

@@ -113,9 +113,12 @@ class FamilySpec:
         """A random value of a kind."""
         return draw(kind, rng, self.lang)
 
-    def accepted(self, kind: str, value: str) -> tuple[str, ...]:
-        """Accepted forms of a value, the canonical one first; of the word for none, all its forms."""
-        return self.words.nones if value == self.words.none else accepted(kind, value, self.lang)
+    def accepted(self, kind: str, value: str, says: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Accepted forms of a value, the canonical one first; of the word for none, all its forms.
+
+        ``says``: the sentences that state it, whose units of measure may be given too.
+        """
+        return self.words.nones if value == self.words.none else accepted(kind, value, self.lang, says)
 
     def pair(self, attr: str, value: str) -> str:
         """A field as briefs and summaries give it."""

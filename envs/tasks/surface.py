@@ -86,10 +86,10 @@ def draw(kind: str, rng: random.Random, lang: str = "en") -> str:
     raise ValueError(f"unknown kind of value {kind!r}: choose one of {', '.join(PATTERNS)}")
 
 
-def accepted(kind: str, value: str, lang: str = "en") -> tuple[str, ...]:
-    """Accepted forms of a value, the canonical one first."""
+def accepted(kind: str, value: str, lang: str = "en", says: Sequence[str] = ()) -> tuple[str, ...]:
+    """Accepted forms of a value, the canonical one first; in Chinese also with the unit that the sentences ``says`` give it."""
     if lang == "zh":
-        return accepted_zh(kind, value)
+        return accepted_zh(kind, value, says)
     if kind == "date":
         day, month = value.split(" ")
         return (value, f"{month} {day}", f"{day} {month[:3]}", f"{int(day):02d} {month}")
@@ -114,6 +114,8 @@ class Attr:
     """Sentences that state that there is none: the value is then ``none``."""
     guesses: tuple[str, ...] = ()
     """Sentences that offer an unconfirmed value: a red herring, never true."""
+    excluded: bool = False
+    """The field itself tells what has been ruled out."""
 
 
 @dataclass(frozen=True, slots=True)

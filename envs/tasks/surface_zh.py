@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 SURNAMES = (
     "王", "李", "张", "刘", "陈", "杨", "赵", "黄", "周", "吴", "徐", "孙", "胡", "朱", "高", "林", "何", "郭", "马", "罗", "梁", "宋",
@@ -56,13 +57,26 @@ def draw_zh(kind: str, rng: random.Random) -> str | None:
     return None
 
 
-def accepted_zh(kind: str, value: str) -> tuple[str, ...]:
+UNITS = (
+    "立方米每秒", "万元", "元", "厘米", "米", "KB", "NTU", "秒", "次", "个", "件", "行", "份", "笔", "管", "倍", "位", "单",
+)  # fmt: skip
+"""Units of measure that follow a number, the longer of two that begin alike first."""
+
+
+def units(says: Sequence[str]) -> tuple[str, ...]:
+    """The units that sentences give ``{v}``."""
+    after = (t.partition("{v}")[2] for t in says)
+    return tuple(dict.fromkeys(u for rest in after if (u := next((x for x in UNITS if rest.startswith(x)), ""))))
+
+
+def accepted_zh(kind: str, value: str, says: Sequence[str] = ()) -> tuple[str, ...]:
     """Accepted forms of a value, the canonical one first."""
+    if kind in ("amount", "reading"):
+        plain = (value, f"{int(value):,}") if kind == "amount" else (value,)
+        return (*plain, *(f"{v}{unit}" for unit in units(says) for v in plain))
     if kind == "date":
         month, day = value[:-1].split("月")
         return (value, f"{month}月{day}号", f"{month}.{day}", f"{month}/{day}", f"{int(month):02d}月{int(day):02d}日")
-    if kind == "amount":
-        return (value, f"{value}元", f"{int(value):,}")
     if kind == "weight":
         number = value.removesuffix("千克")
         return (value, number, f"{number}公斤", f"{number}kg")
