@@ -15,10 +15,11 @@ from data_gen.tally import Tally, spread
 
 PLOTS = ("plots/actions.png", "plots/inputs.png", "plots/episodes.png")
 LICENCE = "Apache-2.0"
+NAMES = {"en": "English", "zh": "Chinese"}
 SETS = {"sft": "training", "rl": "RL", "val": "validation"}
 _HEAD = """---
 license: apache-2.0
-language: [en]
+language: [{languages}]
 pretty_name: ctxctl trajectories
 tags: [synthetic, agents, context-management]
 configs:
@@ -35,10 +36,10 @@ def _counts(counter: Counter[str]) -> str:
 def card(config: DataConfig, tally: Tally, separation: Separation | None = None, plots: bool = False, code: str = "") -> str:
     """Markdown, headed by what a dataset hub reads: counts, lengths, actions, the proof of disjointness, how it was made."""
     lines = [
-        _HEAD,
+        _HEAD.format(languages=", ".join(config.languages)),
         "# Data card",
         "",
-        f"Trajectories of a scripted expert in the ctxctl simulator; synthetic, English, {LICENCE}. An erroneous step stays in context",
+        f"Trajectories of a scripted expert in the ctxctl simulator; synthetic, in {' and '.join(NAMES[x] for x in config.languages)}, {LICENCE}. An erroneous step stays in context",
         "and is masked (`trained: false`); only right turns carry loss. Splits are made by content hash of the session.",
         "",
         *_episodes(tally),
@@ -72,10 +73,15 @@ def _episodes(tally: Tally) -> list[str]:
 
 
 def _sets(tally: Tally) -> list[str]:
-    lines = ["## Sets", "", "| set | records | units by kind | families | variants |", "| --- | ---: | --- | --- | --- |"]
+    lines = [
+        "## Sets",
+        "",
+        "| set | records | languages | units by kind | families | variants |",
+        "| --- | ---: | --- | --- | --- | --- |",
+    ]
     records = {"sft": tally.episodes.total(), "rl": tally.probes["rl"], "val": tally.probes["val"]}
     for purpose, name in SETS.items():
-        cells = " | ".join(_counts(x[purpose]) for x in (tally.units, tally.families, tally.variants))
+        cells = " | ".join(_counts(x[purpose]) for x in (tally.languages, tally.units, tally.families, tally.variants))
         lines.append(f"| {name} | {records[purpose]} | {cells} |")
     return lines
 

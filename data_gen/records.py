@@ -61,7 +61,9 @@ def record(unit: Unit) -> dict[str, Any]:
         "body": body_hash(unit.body),
         "sketch": as_text(sketch(unit.body)),
         "trajectories": [{"row": row(t), "facts": facts(t), "text": t.model_dump_json()} for t in unit.trajectories],
-        "probes": [{"variant": p.variant, "family": p.family, "text": p.model_dump_json()} for p in unit.probes],
+        "probes": [
+            {"variant": p.variant, "family": p.family, "lang": p.session.lang, "text": p.model_dump_json()} for p in unit.probes
+        ],
     }
 
 
@@ -71,7 +73,7 @@ def row(trajectory: Trajectory) -> dict[str, Any]:
     messages = [m.as_dict() for m in last] + [{"role": "assistant", "content": trajectory.inferences[-1].text}]
     return {
         "id": trajectory.id, "kind": trajectory.kind or "", "family": trajectory.family, "variant": trajectory.variant or "",
-        "profile": trajectory.profile, "inferences": len(trajectory.inferences), "tokens": trajectory.tokens, "messages": messages,
+        "profile": trajectory.profile, "lang": trajectory.session.lang, "inferences": len(trajectory.inferences), "tokens": trajectory.tokens, "messages": messages,
     }  # fmt: skip
 
 

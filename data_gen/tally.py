@@ -19,6 +19,7 @@ class Tally:
     masked: Counter[str] = field(default_factory=Counter)
     families: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     variants: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    languages: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     units: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """By set: units by kind."""
     probes: Counter[str] = field(default_factory=Counter)
@@ -40,6 +41,7 @@ class Tally:
         self.inferences[kind] += row["inferences"]
         self.masked[kind] += facts["masked"]
         self.families["sft"][row["family"]] += 1
+        self.languages["sft"][row["lang"]] += 1
         self.variants["sft"][row["variant"] or "session"] += 1
         self.actions.update(facts["actions"])
         self.turns[kind][facts["turns"]] += 1
@@ -52,6 +54,7 @@ class Tally:
         """Count one RL or validation probe."""
         self.probes[stream.purpose] += 1
         self.families[stream.purpose][probe["family"]] += 1
+        self.languages[stream.purpose][probe["lang"]] += 1
         self.variants[stream.purpose][probe["variant"]] += 1
 
     def unit(self, stream: Stream) -> None:
@@ -66,7 +69,7 @@ class Tally:
             tally.episode(row(trajectory), facts(trajectory))
         for purpose, probes in (("rl", data.rl_probes), ("val", data.val_probes)):
             for probe in probes:
-                tally.probe(Stream(purpose, ""), {"family": probe.family, "variant": probe.variant})
+                tally.probe(Stream(purpose, ""), {"family": probe.family, "variant": probe.variant, "lang": probe.session.lang})
         return tally
 
 

@@ -29,7 +29,7 @@ ROWS, UNIT_ROWS = 256, 4096
 _MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 SCHEMA = pa.schema(
     [
-        ("id", pa.string()), ("kind", pa.string()), ("family", pa.string()), ("variant", pa.string()), ("profile", pa.string()),
+        ("id", pa.string()), ("kind", pa.string()), ("family", pa.string()), ("variant", pa.string()), ("profile", pa.string()), ("lang", pa.string()),
         ("inferences", pa.int64()), ("tokens", pa.int64()), ("messages", pa.list_(_MESSAGE)), ("trajectory", pa.string()),
     ]
 )  # fmt: skip

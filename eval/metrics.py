@@ -40,6 +40,8 @@ class Row:
     hinted: bool
     managed: bool
     score: Score
+    lang: str = "en"
+    """Language of the session."""
 
     @property
     def damaged(self) -> bool:

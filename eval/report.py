@@ -74,6 +74,7 @@ def _context(
     starts = [start for arm in config.arms for start in _starts(config, arm)]
     decoding = config.decoding
     sections = [_main(config, results), _paired(results), _by_variant(results), _sessions(results), _families(config, details)]
+    sections += [_languages(details)]
     sections += [_detection(details), _answers(details), _failures(details), _calls(config, details), _reading(details)]
     return {
         "title": f"Evaluation {config.name}",
@@ -181,6 +182,23 @@ def _families(config: EvalConfig, details: Mapping[str, Any]) -> dict[str, Any] 
         tables.append(_table({"title": metric, "head": ["arm", *names, "one family left out"], "rows": rows}))
     text = ["Inference is conditional on these families; it says nothing yet of families in general."]
     return _section("By family", text, tables) if tables else None
+
+
+def _languages(details: Mapping[str, Any]) -> dict[str, Any] | None:
+    """One row an arm and language: the language stands beside every figure."""
+    names = list(dict.fromkeys(n for arm in details["languages"].values() for found in arm.values() for n in found))
+    rows = [
+        [arm, lang, *(_cell(n, found.get(n)) for n in names)]
+        for arm, langs in details["languages"].items()
+        for lang, found in langs.items()
+    ]
+    if not rows:
+        return None
+    head = ["arm", "language", *(HEADINGS.get(n, n.replace("_", " ")) for n in names)]
+    text = [
+        "The same metrics over the samples of each language apart; a tokenizer may need two to three times the tokens for one."
+    ]
+    return _section("By language", text, [_table({"head": head, "rows": rows})])
 
 
 def _detection(details: Mapping[str, Any]) -> dict[str, Any] | None:

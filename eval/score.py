@@ -62,6 +62,7 @@ def summarise(config: EvalConfig, lock: str, rows: Mapping[str, Sequence[Row]]) 
     arms: dict[str, dict[str, Any]] = {}
     made: dict[str, dict[str, Any]] = {}
     families: dict[str, dict[str, Any]] = {}
+    languages: dict[str, dict[str, Any]] = {}
     about: dict[str, str] = {}
     for arm, found in rows.items():
         units = units_of(found)
@@ -75,6 +76,7 @@ def summarise(config: EvalConfig, lock: str, rows: Mapping[str, Sequence[Row]]) 
                 made[arm][name] = {"method": value.method, "bases": value.bases}
                 about[name] = metric.about
         families[arm] = {name: _families(*units[name], options) for name in FAMILY_METRICS if name in units}
+        languages[arm] = _languages(found, options)
     results = {"lock": lock, "split": config.split, "arms": arms, "paired": list(_paired(config, rows, options))}
     details = {
         "lock": lock,
@@ -85,6 +87,7 @@ def summarise(config: EvalConfig, lock: str, rows: Mapping[str, Sequence[Row]]) 
             arm: {s: counts(r for r in found if r.source == s) for s in ("probe", "session")} for arm, found in rows.items()
         },
         "families": families,
+        "languages": languages,
     }
     return results, details
 
@@ -156,6 +159,7 @@ def _row(arm: str, trajectory: Trajectory, probes: Mapping[str, Probe], scored: 
         hinted=bool(probe and probe.hint != "none"),
         managed=get_profile(trajectory.profile).managed,
         score=scored,
+        lang=trajectory.session.lang,
     )
 
 
@@ -173,6 +177,16 @@ def _families(metric: Metric, units: Sequence[Unit], options: Mapping[str, Any])
         "families": {name: value.as_dict() for name, value in each.items() if value is not None},
         "leave_one_out": None if left_out is None else list(left_out),
     }
+
+
+def _languages(rows: Sequence[Row], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The family metrics over the samples of each language apart."""
+    found: dict[str, Any] = {}
+    for lang in sorted({r.lang for r in rows}):
+        units = units_of([r for r in rows if r.lang == lang])
+        values = {n: estimate(units[n][1], bounds=units[n][0].bounds, **options) for n in FAMILY_METRICS if n in units}
+        found[lang] = {name: value.as_dict() for name, value in values.items() if value is not None}
+    return found
 
 
 def _paired(config: EvalConfig, rows: Mapping[str, Sequence[Row]], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
