@@ -188,7 +188,7 @@ def _languages(details: Mapping[str, Any]) -> dict[str, Any] | None:
     """One row an arm and language: the language stands beside every figure."""
     names = list(dict.fromkeys(n for arm in details["languages"].values() for found in arm.values() for n in found))
     rows = [
-        [arm, lang, *(_cell(n, found.get(n)) for n in names)]
+        [arm, _text(lang), *(_cell(n, found.get(n)) for n in names)]
         for arm, langs in details["languages"].items()
         for lang, found in langs.items()
     ]

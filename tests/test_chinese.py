@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from data_gen.build import build
+from data_gen.build import build, candidate
 from data_gen.card import card
 from data_gen.config import Counts, DataConfig
 from data_gen.near import masked, sketch
@@ -17,7 +17,6 @@ from envs.chat import get_chat
 from envs.episode import Episode, play
 from envs.policies.expert import Expert
 from envs.policies.reading import spec_of
-from envs.policies.scripted import SCRIPTED
 from envs.policies.unified import UnifiedExpert
 from envs.profiles import get_profile
 from envs.scoring import judge, score
@@ -96,19 +95,6 @@ def test_windows_and_json_too(qwen):
         assert all(score(e.trajectory("expert")).fully_right for e in episodes)
 
 
-def test_guessing_does_not_pay_in_chinese_either(qwen):
-    right = asked = 0
-    for spec in CHINESE.values():
-        episodes = [Episode(Builder(spec, seed).session(), get_profile("core@1"), qwen) for seed in range(6)]
-        play(episodes, SCRIPTED["closed_book"](qwen))
-        for e in episodes:
-            checks = score(e.trajectory("closed_book")).checks
-            right += sum(c.verdict == "right" for c in checks)
-            asked += len(checks)
-    assert asked > 300
-    assert right <= 0.01 * asked
-
-
 def test_the_language_is_told_by_the_messages(qwen):
     for lang in ("en", "zh"):
         episode = Episode(Builder(get_spec("support", lang), 0).session(), get_profile("core@1"), qwen)
@@ -151,16 +137,15 @@ def test_a_data_set_in_both_languages(qwen):
     config = DataConfig(languages=("en", "zh"), tokenizer="qwen", counts=counts, rl_bases=4, val_bases=4)
     data = build(config)
     langs = Counter(t.session.lang for t in data.trajectories)
-    assert langs["en"] and langs["zh"]
+    assert langs["en"]
+    assert langs["zh"]
     text = card(config, Tally.of(data))
     assert "language: [en, zh]" in text
-    assert f"| {data and len(data.trajectories)} | en {langs['en']}, zh {langs['zh']} |" in text
+    assert f"| {len(data.trajectories)} | en {langs['en']}, zh {langs['zh']} |" in text
 
 
 def test_shards_have_every_language():
     config = DataConfig(languages=("en", "zh"), families=("procurement", "support"), shard="1/2")
-    from data_gen.build import candidate
-
     for shard in ("1/2", "2/2"):
         part = config.model_copy(update={"shard": shard})
         assert {part.surface(candidate(part, i)) for i in range(4)} == {
