@@ -17,7 +17,7 @@ from envs.profiles import get_profile
 from envs.scoring import judge, normal_form, read_slots, score
 from envs.tasks import ALL_SPECS, FAMILIES, HELD_OUT_FAMILIES, SPECS, TRAIN_FAMILIES
 from envs.tasks.base import ToolSpec, content_hash, split_of
-from envs.tasks.engine import Knobs
+from envs.tasks.engine import Builder, Knobs
 from envs.tasks.surface import PATTERNS
 from envs.text import holds
 
