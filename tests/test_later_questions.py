@@ -62,7 +62,7 @@ def test_multi_objective_has_bundles_without_being_asked():
 def test_what_is_ruled_out_is_in_force_no_more():
     strikes = 0
     for seed in range(30):
-        session = Builder(SPECS["incident"], seed, KNOBS).session()
+        session = Builder(SPECS["travel"], seed, KNOBS).session()
         out: dict[str, str] = {}
         for number, turn in enumerate(session.turns):
             for slot in turn.slots:

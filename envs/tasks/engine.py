@@ -64,10 +64,16 @@ class Builder:
         sentences = [self._says(self.spec.attr(a), v) for a, v in stated.items()]
         if self.knobs.guesses and self.rng.random() < self.knobs.guesses:
             sentences += self._guess(stated)
-        filler = [self.rng.choice(self.spec.fillers) for _ in range(max(1, self.n_fillers))]
-        body = sentences + filler
+        body = sentences + self._small_print(max(1, self.n_fillers))
         self.rng.shuffle(body)
         return self.words.joint.join([head, *body])
+
+    def _small_print(self, count: int) -> list[str]:
+        """Sentences that state nothing; none comes again before all were there."""
+        drawn: list[str] = []
+        while len(drawn) < count:
+            drawn += self.rng.sample(self.spec.fillers, min(count - len(drawn), len(self.spec.fillers)))
+        return drawn
 
     def _says(self, attr: Attr, value: str) -> str:
         return self.rng.choice(attr.none) if value == self.words.none else self.rng.choice(attr.says).format(v=value)
