@@ -26,6 +26,7 @@ from envs.profiles import get_profile
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
 MAX_FOLDS = get_profile("core@1").max_folds
+MAX_NOTES = get_profile("core@1").max_notes or 8
 ELSEWHERE = re.compile(r"e(\d+)(?:-e(\d+))? w\d+\b")
 LEAST_SHARE, PADDING = 0.05, "; the rest stands in these events"
 PAGE_ROOM = 320
@@ -186,7 +187,7 @@ class Mind(Knowledge):
         return f"read e{left[0]}" if left else ""
 
     def mend(self, entity: str, attr: str, known: Known) -> str:
-        """A note that the evidence contradicts is set right before the answer; what a brief lost and the user wants kept is noted."""
+        """What the evidence contradicts is set right before the answer, by a note; what a brief lost and the user wants kept is noted."""
         key = self.spec.key(entity, attr)
         note = self.seen.notes.get(key)
         if not self.seen.managed or self.refused():
@@ -196,7 +197,9 @@ class Mind(Knowledge):
         )
         kept = note or any(s.entity == entity and attr in s.fields for _, s in self.briefs)
         lost = attr in self.request.keep and not self.request.call and not kept and self.was_read(known.event)
-        return f"note {key}={known.value} @e{known.event}" if wrong or lost else ""
+        room = note or len(self.seen.notes) < MAX_NOTES
+        amiss = room and not (note and note.value == known.value) and known.evidence and self.misstated(entity, attr, known)
+        return f"note {key}={known.value} @e{known.event}" if wrong or lost or amiss else ""
 
     # ---- upkeep -------------------------------------------------------------------------------------------------------------
 

@@ -328,6 +328,16 @@ def pairs(spec: FamilySpec, text: str) -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
+def every_value(attr: Attr, text: str) -> tuple[str, ...]:
+    """All values that a brief or summary gives a field, in order: more than one, and it contradicts itself."""
+    return tuple(_pair(attr).findall(text)) if attr.noun in text else ()
+
+
+def names_field(attr: Attr, text: str) -> bool:
+    """Whether a brief names a field, whatever it then says of it."""
+    return any(before in text for before in (f": {attr.noun} ", f", {attr.noun} "))
+
+
 @lru_cache
 def _pair(attr: Attr) -> re.Pattern[str]:
     return re.compile(rf"(?:^|[:,] ){re.escape(attr.noun)} ({PATTERNS[attr.kind]}|{NONE})(?=$|[,;.])")
