@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from data_gen.config import DataConfig
-from data_gen.errors import ErringExpert
+from data_gen.errors import ErringExpert, label_refused, refused, unexplained
+from data_gen.lapses import Lapsing, plan
+from data_gen.repeats import Repeating, changed_records, choose
 from envs.chat import ChatML, get_chat
 from envs.episode import Episode, play
-from envs.policies.base import Policy
 from envs.policies.expert import Expert
 from envs.policies.unified import UnifiedExpert
 from envs.profiles import Profile, get_profile
@@ -29,7 +30,7 @@ from envs.tasks.engine import RICH, Builder, Knobs
 from envs.tasks.probes import make_base, open_questions, probes_of
 from envs.trajectory import Trajectory
 
-FREE = ("direct", "managed", "recovery", "rich", "plain")
+FREE = ("direct", "managed", "recovery", "repeats", "lapses", "rich", "plain")
 DETECT = ("static", "keep", "other", "changed", "never", "never_open", "present", "variants")
 MAX_TRIES = 400
 
@@ -102,10 +103,12 @@ def _seed(config: DataConfig, stream: Stream, number: int) -> int:
 
 
 def _session(config: DataConfig, kind: str, family: str, seed: int, number: int, chat: ChatML) -> Unit | None:
-    """A free-play session of the train split: without stages (``direct``), with stages to close, with one mistake (``recovery``),
-    with all that the families have (``rich``), or under plain history (``plain``).
+    """A free-play session of the train split: without stages (``direct``), with stages to close, with one mistake (``recovery``,
+    ``repeats``, ``lapses``), with all that the families have (``rich``), or under plain history (``plain``).
     """
     sizes = config.sizes
+    if kind == "lapses":
+        return _lapse(config, family, seed, number, chat)
     knobs = replace(
         RICH if kind == "rich" else Knobs(), turns=sizes.turns, fillers=sizes.fillers, attrs=sizes.attrs,
         close=0.0 if kind == "direct" else 1.0,
@@ -120,9 +123,36 @@ def _session(config: DataConfig, kind: str, family: str, seed: int, number: int,
         trial = Episode(session, profile, chat)
         play([trial], expert)
         play([episode], ErringExpert(chat, seed, at=seed % len(trial.inferences), profile=profile))
+    elif kind == "repeats":
+        dry = Repeating(expert, changed_records(session))
+        play([Episode(session, profile, chat)], dry)
+        chosen = choose(dry.options, random.Random(f"repeats/{seed}"))
+        if chosen is None:
+            return None
+        play([episode], Repeating(expert, changed_records(session), *chosen))
     else:
         play([episode], expert)
-    return Unit(number, session, trajectories=[_checked(episode, kind)])
+    return Unit(number, session, trajectories=[_checked(episode, "recovery" if kind == "repeats" else kind)])
+
+
+def _lapse(config: DataConfig, family: str, seed: int, number: int, chat: ChatML) -> Unit | None:
+    """A session in which the expert writes a false memory that the host accepts, and sets it right later.
+
+    Passed over where the host refuses that very brief (too long, too short), or where the episode goes on without need of it.
+    """
+    profile = get_profile(config.profile)
+    expert = expert_for(profile, chat)
+    made = plan(profile, expert, family, seed, {"fillers": config.sizes.fillers, "attrs": config.sizes.attrs}, chat)
+    if made is None or split_of(made[0]) != "train":
+        return None
+    session, lapse = made
+    episode = Episode(session, profile, chat)
+    play([episode], Lapsing(expert, lapse, seed))
+    trajectory = episode.trajectory("expert", "recovery")
+    wrong = [i for i in trajectory.inferences if not i.trained]
+    if not wrong or refused(wrong[0]):
+        return None
+    return Unit(number, session, trajectories=[_checked(episode, "recovery")])
 
 
 def _base(config: DataConfig, stream: Stream, family: str, seed: int, number: int, chat: ChatML) -> Unit | None:
@@ -158,7 +188,7 @@ def usable(config: DataConfig, purpose: str, probe: Probe) -> bool:
     return purpose != "sft" or not (probe.variant == "corrupted" and probe.signal == "none")
 
 
-def expert_for(profile: Profile, chat: ChatML) -> Policy:
+def expert_for(profile: Profile, chat: ChatML) -> Expert:
     """The scripted expert of a profile."""
     return UnifiedExpert(chat, profile) if profile.windows else Expert(chat, profile.view_budget)
 
@@ -176,14 +206,15 @@ def _played(config: DataConfig, kind: str, probe: Probe, chat: ChatML) -> Trajec
 
 
 def _checked(episode: Episode, kind: str) -> Trajectory:
-    """The record of an expert episode, with its mistakes refused and its answers right. Raises RuntimeError otherwise."""
+    """The record of an expert episode: its answers right, every mistake labelled, refused or proved, and followed by its repair.
+
+    Raises RuntimeError otherwise.
+    """
     trajectory = episode.trajectory("expert", kind)
-    result = score(trajectory)
-    wrong = [
-        i.text for i in trajectory.inferences if not i.trained and all(o.code in ("ok", "result", "shown") for o in i.outcomes)
-    ]
+    label_refused(trajectory)
+    result, wrong = score(trajectory), unexplained(trajectory)
     if not result.fully_right or wrong:
-        raise RuntimeError(f"{trajectory.id}: the expert's own episode is not right (q={result.q}, unrefused mistakes {wrong})")
+        raise RuntimeError(f"{trajectory.id}: the expert's own episode is not right (q={result.q}, unexplained mistakes {wrong})")
     return trajectory
 
 

@@ -43,6 +43,7 @@ def card(config: DataConfig, tally: Tally, separation: Separation | None = None,
         "",
         *_episodes(tally),
         "",
+        *_errors(tally),
         *_sets(tally),
         "",
         *_actions(tally),
@@ -69,6 +70,20 @@ def _episodes(tally: Tally) -> list[str]:
         lengths = " | ".join(spread(h[kind]) for h in (tally.turns, tally.inputs, tally.outputs, tally.totals))
         lines.append(f"| {kind} | {n} | {n / total:.1%} | {tally.inferences[kind]} | {tally.masked[kind]} | {lengths} |")
     return lines
+
+
+def _errors(tally: Tally) -> list[str]:
+    if not tally.errors:
+        return []
+    lines = [
+        "## Erroneous steps, masked",
+        "",
+        "What each label means stands in docs/data.md.",
+        "",
+        "| error | steps |",
+        "| --- | ---: |",
+    ]
+    return [*lines, *(f"| {label} | {n} |" for label, n in sorted(tally.errors.items(), key=lambda x: (-x[1], x[0]))), ""]
 
 
 def _sets(tally: Tally) -> list[str]:

@@ -29,6 +29,10 @@ class Counts(Strict):
     direct: int = Field(default=2, ge=0)
     managed: int = Field(default=3, ge=0)
     recovery: int = Field(default=4, ge=0)
+    repeats: int = Field(default=0, ge=0)
+    """Sessions with one needless repeat: an old call, a read, a search or a note once more."""
+    lapses: int = Field(default=0, ge=0)
+    """Sessions with a false memory that the host accepts, found and mended at a later question."""
     static: int = Field(default=26, ge=0)
     keep: int = Field(default=4, ge=0)
     other: int = Field(default=8, ge=0)

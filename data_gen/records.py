@@ -80,6 +80,8 @@ def facts(trajectory: Trajectory) -> dict[str, Any]:
     return {
         "turns": len(trajectory.session.turns) - trajectory.start,
         "log": sum(len(i.ids) for i in trajectory.inferences),
+        "trained": sum(len(i.ids) for i in trajectory.inferences if i.trained),
+        "errors": dict(Counter(i.error for i in trajectory.inferences if i.error)),
         "masked": sum(not i.trained for i in trajectory.inferences),
         "inputs": [i.tokens_in for i in trajectory.inferences],
         "outputs": [len(i.ids) for i in trajectory.inferences],

@@ -17,6 +17,8 @@ class Tally:
     episodes: Counter[str] = field(default_factory=Counter)
     inferences: Counter[str] = field(default_factory=Counter)
     masked: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    """Erroneous steps by label."""
     families: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     variants: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     units: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -39,6 +41,7 @@ class Tally:
         self.episodes[kind] += 1
         self.inferences[kind] += row["inferences"]
         self.masked[kind] += facts["masked"]
+        self.errors.update(facts["errors"])
         self.families["sft"][row["family"]] += 1
         self.variants["sft"][row["variant"] or "session"] += 1
         self.actions.update(facts["actions"])

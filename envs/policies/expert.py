@@ -69,6 +69,8 @@ class Mind(Knowledge):
         if request.constraint:
             values[self.spec.user_fact.key] = cap.value if cap else "unknown"
         if request.ruled:
+            if request.verify and (line := self.verify_rule()):
+                return line
             value = self.rules.in_force(request.entity, self.question.first)
             if not value and self.spec.rule and (line := self.look_for(self.spec.rule.noun)):
                 return line
@@ -136,6 +138,19 @@ class Mind(Knowledge):
         """The next page of a read-back, unless it was asked for since the question."""
         line = f"read e{block.first} p{block.page + 1}"
         return "" if any(o.text == line and o.place > self.question.place for o in self.seen.own) else line
+
+    def verify_rule(self) -> str:
+        """Where the user wants the rule checked at its source: search what is compressed, read the hits, note what no note holds."""
+        assert self.spec.rule is not None
+        words = (self.spec.rule.noun, self.request.entity)
+        told = self.rules.exceptions.get(self.request.entity)
+        found = told and self.was_read(told[1])  # hits are read newest first: the newest word on the record decides
+        if not found and (
+            line := self.search([" ".join(words)], lambda hit: [hit.first] if any(w in hit.text for w in words) else [])
+        ):
+            return line
+        lines = self.rules.lines(self.seen.notes) if self.seen.reads and not self.refused() else []
+        return "\n".join(lines[:3]) if len(self.seen.notes) + len(lines) <= MAX_NOTES else ""
 
     def look_for(self, words: str) -> str:
         """Search once for what no brief points at, then read the hits, newest first; nothing when nothing is out of view."""
@@ -399,9 +414,17 @@ class Expert:
         self.chat = chat
         self.budget = budget or get_profile("core@1").view_budget
 
+    def mind(self, view: View) -> Mind:
+        """What it makes of one view."""
+        return Mind(view, self.chat, self.budget)
+
+    def spell(self, view: View, move: str) -> str:
+        """A move as the profile writes it."""
+        return move
+
     def text(self, view: View) -> str:
         """The expert's turn for one view."""
-        return Mind(view, self.chat, self.budget).act()
+        return self.spell(view, self.mind(view).act())
 
     def act(self, views: Sequence[View]) -> list[Sampled]:
         texts = [self.text(v) for v in views]

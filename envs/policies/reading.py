@@ -424,7 +424,7 @@ def read_request(spec: FamilySpec, text: str) -> Request:
         ruled=ruled,
         across=across,
         total=any(t in text for t in spec.totals),
-        verify=bool(find_all(VERIFIES, text, nouns)),
+        verify=bool(find_all(VERIFIES, text, {"noun": "|".join([nouns["noun"], *([spec.rule.noun] if spec.rule else [])])})),
         keep=tuple(by_noun[m["noun"]] for m in find_all(KEEPS, text, nouns)),
         close=any(c in text for c in CLOSES),
     )
