@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from data_gen.config import DataConfig
+from data_gen.equal import cut, of_trajectories, resolve
 from data_gen.errors import ErringExpert, label_refused, refused, unexplained
 from data_gen.lapses import Lapsing, plan
 from data_gen.repeats import Repeating, changed_records, choose
@@ -61,11 +62,19 @@ def streams(config: DataConfig) -> dict[Stream, int]:
     """The streams of the whole set in the order of the files, with the number of units wanted of each."""
     counts = config.units
     wanted = {Stream("sft", kind): int(getattr(counts, kind)) for kind in (*FREE, *DETECT)}
+    if config.plain:
+        del wanted[PLAIN]
+        wanted[PLAIN] = OPEN  # after all others: its end may depend on them
     for purpose, total, mix in (("rl", config.rl_bases, config.rl_mix), ("val", config.val_bases, config.val_mix)):
         for i in range(total):
             stream = Stream(purpose, mix[i % len(mix)])
             wanted[stream] = wanted.get(stream, 0) + 1
     return {stream: count for stream, count in wanted.items() if count}
+
+
+PLAIN = Stream("sft", "plain")
+OPEN = 1 << 40
+"""Units of a stream whose end is told by tokens."""
 
 
 def quota(config: DataConfig, total: int) -> int:
@@ -231,7 +240,7 @@ def units_of(config: DataConfig, stream: Stream, count: int, chat: ChatML) -> It
     """The first ``count`` accepted units of a stream, made here and now."""
     made = index = 0
     while made < count:
-        check_tries(stream, index, made, count)
+        check_tries(stream, index, made, made + 1 if count == OPEN else count)
         unit = make_unit(config, stream, candidate(config, index), chat)
         index += 1
         if unit is not None:
@@ -242,8 +251,11 @@ def units_of(config: DataConfig, stream: Stream, count: int, chat: ChatML) -> It
 def build(config: DataConfig, on_unit: Callable[[str], None] = lambda _: None) -> DataSet:
     """Make the data set in memory. ``on_unit`` is called with the kind of every finished unit."""
     config.check_held_out()
+    config = resolve(config)
     chat, data, wanted = get_chat(config.tokenizer), DataSet(), streams(config)
     sources = {s: units_of(config, s, quota(config, n), chat) for s, n in wanted.items()}
+    if config.plain:
+        del wanted[PLAIN]
     for stream in in_order(config, wanted):
         unit = next(sources[stream], None)
         if unit is None:
@@ -251,6 +263,11 @@ def build(config: DataConfig, on_unit: Callable[[str], None] = lambda _: None) -
         data.trajectories += unit.trajectories
         (data.rl_probes if stream.purpose == "rl" else data.val_probes).extend(unit.probes)
         on_unit(stream.kind)
+    if plain := config.plain:
+        goal = quota(config, plain.tokens) or of_trajectories(plain, data.trajectories)
+        for unit in cut(sources[PLAIN], lambda u: of_trajectories(plain, u.trajectories), goal):
+            data.trajectories += unit.trajectories
+            on_unit(PLAIN.kind)
     return data
 
 

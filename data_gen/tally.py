@@ -32,6 +32,12 @@ class Tally:
     totals: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     """By kind: cumulative tokens of an episode, rounded down to tens."""
     tokens: int = 0
+    total: Counter[str] = field(default_factory=Counter)
+    """By kind: input and output tokens over all inferences."""
+    trained: Counter[str] = field(default_factory=Counter)
+    """By kind: sampled tokens that carry loss."""
+    plain_goal: int = 0
+    """Tokens that plain history was to come to, where the config asks for it."""
     repeated: int = 0
     """Units left out because their own set holds the same session already."""
 
@@ -50,6 +56,8 @@ class Tally:
         self.outputs[kind].update(facts["outputs"])
         self.totals[kind][row["tokens"] // 10 * 10] += 1
         self.tokens += row["tokens"]
+        self.total[kind] += row["tokens"]
+        self.trained[kind] += facts["trained"]
 
     def probe(self, stream: Stream, probe: dict[str, Any]) -> None:
         """Count one RL or validation probe."""
