@@ -15,24 +15,28 @@ from typing import NamedTuple
 
 from data_gen.config import DataConfig
 from data_gen.equal import cut, of_trajectories, resolve
-from data_gen.errors import ErringExpert, label_refused, refused, unexplained
+from data_gen.errors import ErringExpert, Hasty, label_refused, refused, unexplained
 from data_gen.lapses import Lapsing, plan
 from data_gen.repeats import Repeating, changed_records, choose
 from envs.chat import ChatML, get_chat
 from envs.episode import Episode, play
 from envs.policies.expert import Expert
 from envs.policies.unified import UnifiedExpert
-from envs.profiles import Profile, get_profile
+from envs.profiles import Profile, get_profile, variant
 from envs.scoring import score
 from envs.tasks import SPECS
 from envs.tasks.base import Probe, Session, split_of
 from envs.tasks.damage import variants_of
 from envs.tasks.engine import RICH, Builder, Knobs
+from envs.tasks.judgement import scope_probes, verify_probes
 from envs.tasks.probes import make_base, open_questions, probes_of
 from envs.trajectory import Trajectory
 
 FREE = ("direct", "managed", "recovery", "repeats", "lapses", "rich", "plain")
-DETECT = ("static", "keep", "other", "changed", "never", "never_open", "present", "variants")
+DETECT = ("static", "keep", "other", "changed", "never", "never_open", "present", "variants", "scope", "verify")
+JUDGES = {"scope": scope_probes, "verify": verify_probes}
+VERIFY = ("verify", "verify", "verify", "verify_open")
+"""Bases of kind ``verify``: in one of four the source stands in view, and a further look would be wasteful."""
 MAX_TRIES = 400
 
 
@@ -168,16 +172,18 @@ def _base(config: DataConfig, stream: Stream, family: str, seed: int, number: in
     """A base with its probes: played by the expert for ``sft``, as they are for ``rl`` and ``val``."""
     purpose, kind = stream
     # Two bases in three of ``variants`` are static ones: they give more variants than changed ones.
-    of_kind = {"present": "static", "variants": "changed" if seed % 3 == 0 else "static"}
+    of_kind = {"present": "static", "variants": "changed" if seed % 3 == 0 else "static", "verify": VERIFY[seed % len(VERIFY)]}
     base = make_base(family, seed, of_kind.get(kind, kind), chat)
     wanted = "val" if purpose == "val" and not config.held_out else "train"
     if base is None or (not config.held_out and split_of(base.session) != wanted):
         return None
-    if kind == "variants":
+    if kind in JUDGES:
+        probes = [p for p in JUDGES[kind](base) if usable(config, purpose, p)]
+    elif kind == "variants":
         probes = [p for p in variants_of(base, config.questions if purpose == "sft" else 1) if usable(config, purpose, p)]
     else:
         probes = probes_of(base, config.questions if purpose == "sft" else 1)
-    if purpose == "sft" and probes and kind != "variants":
+    if purpose == "sft" and probes and kind not in ("variants", *JUDGES):
         probes += open_questions(base, config.open_questions, {p.session.turns[-1].slots[0].name for p in probes})
     if not probes:
         return None
@@ -202,7 +208,24 @@ def expert_for(profile: Profile, chat: ChatML) -> Expert:
     return UnifiedExpert(chat, profile) if profile.windows else Expert(chat, profile.view_budget)
 
 
+def _judged(config: DataConfig, kind: str, probe: Probe, chat: ChatML) -> Trajectory:
+    """A probe of judgement, all of it trained. Entries in the register are played with the evidence gate on, whatever the profile;
+    one in three of those that it watches begins with the hasty call that it refuses, and then is a ``recovery``.
+    """
+    gated = len(probe.session.tools) > 2
+    profile = get_profile(config.profile)
+    if gated and not profile.evidence_gate:
+        profile = variant(config.profile, evidence_gate=True)
+    expert = expert_for(profile, chat)
+    hasty = gated and probe.variant == "verify" and random.Random(f"hasty/{config.seed}/{probe.id}").random() < 1 / 3
+    episode = Episode.from_probe(probe, profile, chat)
+    play([episode], Hasty(expert) if hasty else expert)
+    return _checked(episode, "recovery" if hasty else kind)
+
+
 def _played(config: DataConfig, kind: str, probe: Probe, chat: ChatML) -> Trajectory:
+    if kind in JUDGES:
+        return _judged(config, kind, probe, chat)
     mends = probe.wrong_note or (kind == "keep" and probe.variant == "missing" and probe.twin is not None)
     profile = get_profile(config.profile)
     episode = Episode.from_probe(probe, profile, chat)

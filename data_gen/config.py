@@ -47,6 +47,10 @@ class Counts(Strict):
     """Sessions with everything the families have: rules and exceptions, red herrings, negations, paraphrases, several records."""
     variants: int = Field(default=0, ge=0)
     """Bases with every variant that a view can tell: dropped, contradicted, unsourced, fabricated, controls; windows where the profile has them."""
+    scope: int = Field(default=0, ge=0)
+    """Bases of which the view holds a subset: what is asked must be read first, or what is in view suffices."""
+    verify: int = Field(default=0, ge=0)
+    """Bases whose value the user wants checked, or entered in a register behind the evidence gate; controls without the rule."""
     plain: int = Field(default=0, ge=0)
     """Sessions under plain history, for an arm that is trained without the protocol."""
 

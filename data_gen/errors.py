@@ -45,10 +45,10 @@ def label(inference: Inference) -> str:
 
 
 def label_refused(trajectory: Trajectory) -> None:
-    """Put labels on the masked steps that bear none yet."""
+    """Put labels on the refused steps that bear none yet. What the host refuses is never trained, whoever did it."""
     for inference in trajectory.inferences:
-        if not inference.trained and not inference.error and refused(inference):
-            inference.error = label(inference)
+        if not inference.error and refused(inference):
+            inference.error, inference.trained = label(inference), False
 
 
 def unexplained(trajectory: Trajectory) -> list[str]:
@@ -156,6 +156,25 @@ def unified_mistake(move: str, profile: Profile, rng: random.Random) -> str:
     if "=" in move.split(" ", 1)[0]:  # the answer
         return rng.choice(("", f"<answer>{move}</answer>", json.dumps({"answer": move}), rng.choice(META)))
     return move.split(" ", 1)[0]  # a call without its arguments
+
+
+class Hasty:
+    """The expert that at first acts on what its memory says, without a look at the source: the evidence gate refuses that."""
+
+    name = "hasty_expert"
+
+    def __init__(self, expert: Expert) -> None:
+        self.expert, self.begun = expert, False
+
+    def act(self, views: Sequence[View]) -> list[Sampled]:
+        """Turns for the views of one episode (one view a call)."""
+        (view,) = views
+        mind = self.expert.mind(view)
+        known = mind.known(mind.request.entity, mind.request.asked)
+        hasty = not self.begun and mind.request.enter and known is not None
+        self.begun = True
+        text = self.expert.spell(view, mind.entry(known.value) if hasty and known else mind.act())
+        return [Sampled(self.expert.chat.turn_ids(text), text, trained=not hasty)]
 
 
 class ErringExpert:

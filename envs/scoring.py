@@ -224,8 +224,11 @@ def _funnel(trajectory: Trajectory, result: Score, texts: list[str]) -> None:
     hidden = set(_out_events(trajectory.inferences[0].out)) if trajectory.inferences else set()
     in_view = any(c.in_view for c in result.checks)
     accepted = [normal_form(a) for a in slot.accept]
+    # A sum or a comparison stands in no text: its evidence was shown when the event was.
     shown = any(
-        outcome.code == "shown" and evidence & set(outcome.shows) and any(holds(normal_form(outcome.text), a) for a in accepted)
+        outcome.code == "shown"
+        and evidence & set(outcome.shows)
+        and (slot.source == "derived" or any(holds(normal_form(outcome.text), a) for a in accepted))
         for inference in trajectory.inferences
         for outcome in inference.outcomes
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from envs.chat import ChatML
+from envs.compact import canonical_call
 from envs.policies.base import Sampled, View
 from envs.policies.knowledge import Knowledge, Known
 from envs.policies.reading import (
@@ -20,8 +21,10 @@ from envs.policies.reading import (
     Stated,
     brief_text,
     read_request,
+    receipt,
 )
 from envs.profiles import get_profile
+from envs.tasks.spec import ENTER
 
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
@@ -84,6 +87,8 @@ class Mind(Knowledge):
             if known and (line := self.mend(request.entity, request.asked, known)):
                 return line
             value = known.value if known else "unknown"
+            if request.enter:
+                return self.entry(value)
             if request.compare:
                 amount, limit = (int(x.value) if x else None for x in (known, cap))
                 values["over"] = "unknown" if amount is None or limit is None else ("yes" if amount > limit else "no")
@@ -92,10 +97,21 @@ class Mind(Knowledge):
                 values[request.asked] = value
         return "; ".join(f"{s}={values.get(s, 'unknown')}" for s in request.slots)
 
+    def entry(self, value: str) -> str:
+        """The call that enters a value in the register, then its receipt."""
+        results = [b for b in self.seen.of("result") if b.place > self.question.place]
+        if got := next((r for b in reversed(results) if (r := receipt(self.spec, b.text))), ""):
+            return f"{self.request.slots[0]}={got}"
+        if value == "unknown" or self.called():
+            return f"{self.request.slots[0]}=unknown"
+        return canonical_call(ENTER, {"record": self.request.entity, "value": value})
+
     def several(self, values: dict[str, str]) -> str:
         """The read-back that a question over several records needs next; nothing once all amounts are known and answered."""
         compare = self.spec.compare
         assert compare is not None
+        if self.request.total and (line := self.look_everywhere()):
+            return line
         entities = self.request.across or tuple(self.records())
         amounts: dict[str, int] = {}
         for entity in entities:
@@ -112,6 +128,11 @@ class Mind(Knowledge):
             values["which"] = one if amounts[one] >= amounts[two] else two
             values["gap"] = str(abs(amounts[one] - amounts[two]))
         return ""
+
+    def look_everywhere(self) -> str:
+        """For a question over all records: read what is out of view without a trace of the records it holds."""
+        left = [e for e in self.gaps() if not self.was_read(e)]
+        return f"read e{left[0]}" if left else self.read_elsewhere()
 
     def check(self, entity: str, attr: str, known: Known | None) -> str:
         """The read-back that the question needs, or nothing."""
@@ -136,7 +157,7 @@ class Mind(Knowledge):
 
     def rest_of(self, block: Block) -> str:
         """The next page of a read-back, unless it was asked for since the question."""
-        line = f"read e{block.first} p{block.page + 1}"
+        line = f"read e{block.first}" + (f"-e{block.last}" if block.last > block.first else "") + f" p{block.page + 1}"
         return "" if any(o.text == line and o.place > self.question.place for o in self.seen.own) else line
 
     def verify_rule(self) -> str:

@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 from envs.chat import Message
 from envs.tasks import SPECS
 from envs.tasks.engine import ASKS, CLOSES, KEEPS, NONE, TELLS, VERIFIES, FamilySpec
+from envs.tasks.spec import ENTER, ENTERS, RECEIPT
 from envs.tasks.surface import PATTERNS, Attr, find_all, find_first
 
 T = TypeVar("T")
@@ -143,7 +144,7 @@ def read_view(messages: Sequence[Message]) -> Seen:
             blocks += found
         else:
             last = own[-1] if own and own[-1].place == place - 1 else None
-            called = last is not None and last.text.split(" ", 1)[0] in (spec.lookup.name, spec.change.name)
+            called = last is not None and last.text.split(" ", 1)[0] in (spec.lookup.name, spec.change.name, ENTER.name)
             blocks += _plain_blocks(message.content, place, called)
     return Seen(managed, spec, blocks, own, notes, out)
 
@@ -237,7 +238,8 @@ def spec_of(messages: Sequence[Message]) -> FamilySpec:
 def _spec_of(system: str) -> FamilySpec:
     lines = system.split("\n")
     for spec in SPECS.values():
-        if f"{spec.lookup.signature} | {spec.change.signature}" in lines:
+        tools = f"{spec.lookup.signature} | {spec.change.signature}"
+        if tools in lines or f"{tools} | {ENTER.signature}" in lines:
             return spec
     for spec in SPECS.values():
         if all(f'"name": "{tool.name}"' in system for tool in (spec.lookup, spec.change)):
@@ -297,6 +299,13 @@ def result_facts(spec: FamilySpec, text: str) -> Stated | None:
             got = match.groupdict()
             return Stated(bare(spec, got["entity"]), got.get("source") or "", found, changed)
     return None
+
+
+@remembered
+def receipt(spec: FamilySpec, text: str) -> str:
+    """The receipt that the register gives; empty for any other text."""
+    found = find_first((RECEIPT,), text, {"v": PATTERNS["code"]})
+    return found["v"] if found else ""
 
 
 def brief_text(spec: FamilySpec, entity: str, source: str, fields: Mapping[str, str], changed: bool) -> str:
@@ -378,7 +387,9 @@ class Request:
     """Two records whose amounts are compared."""
     total: bool = False
     verify: bool = False
-    """Asks for a look at the source."""
+    """Asks for a look at the source, in words or by what is at stake."""
+    enter: bool = False
+    """Wants the value of ``asked`` entered in the register."""
     keep: tuple[str, ...] = ()
     close: bool = False
 
@@ -398,6 +409,9 @@ def read_request(spec: FamilySpec, text: str) -> Request:
             given = [entity, m.groupdict().get("qty") or ""][: len(tool.args)]
             call = " ".join([tool.name, *(f"{n}={v}" for n, v in zip(tool.args, given, strict=True))])
     for m in find_all(ASKS, text, {**fields, **nouns}):
+        entity, asked = bare(spec, m["entity"]), by_noun[m["noun"]]
+    enter = find_all(ENTERS, text, {**fields, **nouns})
+    for m in enter:
         entity, asked = bare(spec, m["entity"]), by_noun[m["noun"]]
     if spec.compare:
         for m in find_all(spec.compare.asks, text, fields):
@@ -424,7 +438,9 @@ def read_request(spec: FamilySpec, text: str) -> Request:
         ruled=ruled,
         across=across,
         total=any(t in text for t in spec.totals),
-        verify=bool(find_all(VERIFIES, text, {"noun": "|".join([nouns["noun"], *([spec.rule.noun] if spec.rule else [])])})),
+        enter=bool(enter),
+        verify=bool(enter)
+        or bool(find_all(VERIFIES, text, {"noun": "|".join([nouns["noun"], *([spec.rule.noun] if spec.rule else [])])})),
         keep=tuple(by_noun[m["noun"]] for m in find_all(KEEPS, text, nouns)),
         close=any(c in text for c in CLOSES),
     )

@@ -12,6 +12,7 @@ from envs.policies.reading import spec_of
 from envs.profiles import Profile
 from envs.respell import respell, to_core
 from envs.tasks.base import ToolSpec
+from envs.tasks.spec import ENTER
 
 WINDOW = re.compile(r"^(?:\[state\] )?window (w\d+)\b", re.MULTILINE)
 
@@ -42,6 +43,6 @@ class UnifiedExpert(Expert):
 
 
 def tools_of(view: View) -> tuple[ToolSpec, ...]:
-    """The business tools of the family that the view's contract shows."""
+    """The business tools of the family that the view's contract shows, and the register that some probes add to any family's."""
     spec = spec_of(view.messages)
-    return spec.lookup, spec.change
+    return spec.lookup, spec.change, ENTER

@@ -18,6 +18,14 @@ KEEPS = ("Keep the {noun} at hand.", "Note the {noun} for later.", "We will need
 TELLS = ("Tell me the {noun}.", "Give me the {noun}.", "What is the {noun}?")
 VERIFIES = ("Check the {noun} against its source before you answer.", "Do not rely on a summary for the {noun}: look it up.")
 """The stated rule for what matters: the raw text is to be read even where a brief gives the value."""
+ENTER = ToolSpec(name="enter", args=("record", "value"), missing="Refused: another value is on file.")
+"""The register of the ``verify`` probes, beside the tools of any family: what is entered cannot be taken back."""
+ENTERS = (
+    "Enter the {noun} of {entity} in the register and bring me its receipt.",
+    "Now the {noun} of {entity} goes into the register: under which receipt?",
+    "Have the {noun} of {entity} put in the register; I want its receipt.",
+)
+RECEIPT = "Entered under receipt {v}."
 ASKS = (
     "What is the {noun} for {entity}?",
     "Give me the {noun} for {entity} once more.",
