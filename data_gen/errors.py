@@ -15,6 +15,7 @@ from envs.chat import ChatML
 from envs.policies.base import Sampled, View
 from envs.policies.expert import Expert
 from envs.policies.reading import read_view
+from envs.policies.stakes import entry
 from envs.policies.unified import UnifiedExpert
 from envs.profiles import Profile, get_profile
 from envs.trajectory import Inference, Trajectory
@@ -173,7 +174,7 @@ class Hasty:
         known = mind.known(mind.request.entity, mind.request.asked)
         hasty = not self.begun and mind.request.enter and known is not None
         self.begun = True
-        text = self.expert.spell(view, mind.entry(known.value) if hasty and known else mind.act())
+        text = self.expert.spell(view, entry(mind, known.value) if hasty and known else mind.act())
         return [Sampled(self.expert.chat.turn_ids(text), text, trained=not hasty)]
 
 

@@ -55,6 +55,17 @@ def test_the_expert_reads_where_it_must_and_nowhere_else(probes, chat, name):
             assert trajectory.notes[probe.damaged_key] == trajectory.truth[probe.damaged_key], probe.id
 
 
+def test_a_value_that_a_page_cuts_counts_as_shown(chat):
+    base = make_base("logistics", 115, "scope", chat)
+    (probe,) = [p for p in scope_probes(base) if p.variant == "windowed"]
+    episode = Episode.from_probe(probe, get_profile("unified@4"), chat)
+    play([episode], UnifiedExpert(chat, get_profile("unified@4")))
+    trajectory = episode.trajectory("expert")
+    value = probe.session.turns[-1].slots[0].accept[0]
+    assert not any(value in o.text for i in trajectory.inferences for o in i.outcomes if o.tool == "read")
+    assert score(trajectory).recovered
+
+
 def test_who_never_reads_fails_what_must_be_read(probes, chat):
     wrong = Counter()
     for probe in probes:

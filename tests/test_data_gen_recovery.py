@@ -30,6 +30,15 @@ def made(request):
     return build(config(request.param, recovery=60, repeats=40, lapses=60))
 
 
+def test_a_source_of_several_pages_is_read_to_the_value():
+    """Long results, so that a value may stand on the second page or be cut by the first one's end."""
+    long = config("unified@4", lapses=40).model_copy(update={"sizes": Sizes(turns=(2, 4), fillers=(18, 30))})
+    paged = [
+        t for t in build(long).trajectories if any(" p2" in o.text for i in t.inferences for o in i.outcomes if o.code == "shown")
+    ]
+    assert len(paged) >= 2
+
+
 def errors(trajectory):
     """The erroneous step; a search made twice may follow another error and is looked at alone."""
     return [i for i in trajectory.inferences if i.error and i.error != "search_again"]

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from envs.chat import ChatML
-from envs.compact import canonical_call
 from envs.policies.base import Sampled, View
 from envs.policies.knowledge import Knowledge, Known
 from envs.policies.reading import (
@@ -21,10 +20,10 @@ from envs.policies.reading import (
     Stated,
     brief_text,
     read_request,
-    receipt,
+    result_facts,
 )
+from envs.policies.stakes import entry, verify_rule
 from envs.profiles import get_profile
-from envs.tasks.spec import ENTER
 
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
@@ -72,7 +71,7 @@ class Mind(Knowledge):
         if request.constraint:
             values[self.spec.user_fact.key] = cap.value if cap else "unknown"
         if request.ruled:
-            if request.verify and (line := self.verify_rule()):
+            if request.verify and (line := verify_rule(self, MAX_NOTES)):
                 return line
             value = self.rules.in_force(request.entity, self.question.first)
             if not value and self.spec.rule and (line := self.look_for(self.spec.rule.noun)):
@@ -88,7 +87,7 @@ class Mind(Knowledge):
                 return line
             value = known.value if known else "unknown"
             if request.enter:
-                return self.entry(value)
+                return entry(self, value)
             if request.compare:
                 amount, limit = (int(x.value) if x else None for x in (known, cap))
                 values["over"] = "unknown" if amount is None or limit is None else ("yes" if amount > limit else "no")
@@ -96,15 +95,6 @@ class Mind(Knowledge):
             else:
                 values[request.asked] = value
         return "; ".join(f"{s}={values.get(s, 'unknown')}" for s in request.slots)
-
-    def entry(self, value: str) -> str:
-        """The call that enters a value in the register, then its receipt."""
-        results = [b for b in self.seen.of("result") if b.place > self.question.place]
-        if got := next((r for b in reversed(results) if (r := receipt(self.spec, b.text))), ""):
-            return f"{self.request.slots[0]}={got}"
-        if value == "unknown" or self.called():
-            return f"{self.request.slots[0]}=unknown"
-        return canonical_call(ENTER, {"record": self.request.entity, "value": value})
 
     def several(self, values: dict[str, str]) -> str:
         """The read-back that a question over several records needs next; nothing once all amounts are known and answered."""
@@ -142,7 +132,7 @@ class Mind(Knowledge):
             ]
             if not stale and self.request.verify and not known.evidence and known.event and not self.was_read(known.event):
                 stale = [known.event]
-            return f"read e{stale[0]}" if stale else ""
+            return f"read e{stale[0]}" if stale else self.further(entity, attr)
         for block in self.seen.reads:
             if block.page < block.pages and entity in block.text and (line := self.rest_of(block)):
                 return line
@@ -155,23 +145,19 @@ class Mind(Knowledge):
             return ""
         return self.look_for_record(entity)
 
+    def further(self, entity: str, attr: str) -> str:
+        """The next page of what was read for this question, as long as its pages so far do not state the field."""
+        for block in self.seen.reads:
+            if block.place > self.question.place and block.page < block.pages and entity in block.text:
+                stated = result_facts(self.spec, block.text)
+                if (stated is None or attr not in stated.fields) and (line := self.rest_of(block)):
+                    return line
+        return ""
+
     def rest_of(self, block: Block) -> str:
         """The next page of a read-back, unless it was asked for since the question."""
         line = f"read e{block.first}" + (f"-e{block.last}" if block.last > block.first else "") + f" p{block.page + 1}"
         return "" if any(o.text == line and o.place > self.question.place for o in self.seen.own) else line
-
-    def verify_rule(self) -> str:
-        """Where the user wants the rule checked at its source: search what is compressed, read the hits, note what no note holds."""
-        assert self.spec.rule is not None
-        words = (self.spec.rule.noun, self.request.entity)
-        told = self.rules.exceptions.get(self.request.entity)
-        found = told and self.was_read(told[1])  # hits are read newest first: the newest word on the record decides
-        if not found and (
-            line := self.search([" ".join(words)], lambda hit: [hit.first] if any(w in hit.text for w in words) else [])
-        ):
-            return line
-        lines = self.rules.lines(self.seen.notes) if self.seen.reads and not self.refused() else []
-        return "\n".join(lines[:3]) if len(self.seen.notes) + len(lines) <= MAX_NOTES else ""
 
     def look_for(self, words: str) -> str:
         """Search once for what no brief points at, then read the hits, newest first; nothing when nothing is out of view."""

@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 from envs.chat import Message
 from envs.tasks import SPECS
 from envs.tasks.engine import ASKS, CLOSES, KEEPS, NONE, TELLS, VERIFIES, FamilySpec
-from envs.tasks.spec import ENTER, ENTERS, RECEIPT
+from envs.tasks.spec import ENTER, ENTERS
 from envs.tasks.surface import PATTERNS, Attr, find_all, find_first
 
 T = TypeVar("T")
@@ -299,13 +299,6 @@ def result_facts(spec: FamilySpec, text: str) -> Stated | None:
             got = match.groupdict()
             return Stated(bare(spec, got["entity"]), got.get("source") or "", found, changed)
     return None
-
-
-@remembered
-def receipt(spec: FamilySpec, text: str) -> str:
-    """The receipt that the register gives; empty for any other text."""
-    found = find_first((RECEIPT,), text, {"v": PATTERNS["code"]})
-    return found["v"] if found else ""
 
 
 def brief_text(spec: FamilySpec, entity: str, source: str, fields: Mapping[str, str], changed: bool) -> str:
