@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from data_gen.config import DataConfig
+from data_gen.config import HERE, DataConfig
 from data_gen.near import HASHES, SHINGLE, Separation
 from data_gen.tally import Tally, spread
 
@@ -44,6 +44,8 @@ def card(config: DataConfig, tally: Tally, separation: Separation | None = None,
         "",
         *_episodes(tally),
         "",
+        *_equal(config, tally),
+        *_errors(tally),
         *_sets(tally),
         "",
         *_actions(tally),
@@ -63,13 +65,46 @@ def _episodes(tally: Tally) -> list[str]:
         "",
         "Lengths are minimum / median / p90 / maximum; an episode's tokens are input and output over all its inferences (to tens).",
         "",
-        "| kind | episodes | share | inferences | masked steps | turns played | input tokens | output tokens | tokens of an episode |",
-        "| --- | ---: | ---: | ---: | ---: | --- | --- | --- | --- |",
+        "| kind | episodes | share | inferences | masked steps | trained tokens | turns played | input tokens | output tokens | tokens of an episode |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- | --- | --- |",
     ]
     for kind, n in sorted(tally.episodes.items()):
         lengths = " | ".join(spread(h[kind]) for h in (tally.turns, tally.inputs, tally.outputs, tally.totals))
-        lines.append(f"| {kind} | {n} | {n / total:.1%} | {tally.inferences[kind]} | {tally.masked[kind]} | {lengths} |")
+        lines.append(
+            f"| {kind} | {n} | {n / total:.1%} | {tally.inferences[kind]} | {tally.masked[kind]} | {tally.trained[kind]} | {lengths} |"
+        )
     return lines
+
+
+def _equal(config: DataConfig, tally: Tally) -> list[str]:
+    """What plain history came to beside what it was to equal."""
+    if config.plain is None:
+        return []
+    plain = config.plain
+    made = tally.trained["plain"] if plain.measure == "trained" else tally.total["plain"]
+    goal = tally.plain_goal or made
+    what = {"total": "input and output", "trained": "sampled, with loss"}[plain.measure]
+    of = {"": "as told", HERE: "the rest of this set"}.get(plain.like, f"those of {plain.like}")
+    return [
+        f"Plain history: {tally.episodes['plain']} episodes, {made} tokens ({what}); the goal was {goal} ({of}): {made / goal - 1:+.2%}."
+        if goal
+        else "Plain history: none, as there is nothing to equal.",
+        "",
+    ]
+
+
+def _errors(tally: Tally) -> list[str]:
+    if not tally.errors:
+        return []
+    lines = [
+        "## Erroneous steps, masked",
+        "",
+        "What each label means stands in docs/data.md.",
+        "",
+        "| error | steps |",
+        "| --- | ---: |",
+    ]
+    return [*lines, *(f"| {label} | {n} |" for label, n in sorted(tally.errors.items(), key=lambda x: (-x[1], x[0]))), ""]
 
 
 def _sets(tally: Tally) -> list[str]:

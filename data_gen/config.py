@@ -12,6 +12,8 @@ from envs.config import Strict
 from envs.tasks import FAMILIES, HELD_OUT_FAMILIES
 from envs.tasks.words import Lang
 
+HERE = "here"
+"""``plain.like`` of a set whose plain history is to equal its own other part."""
 SMALL = 400
 """Units of a set that one process makes about as fast as two that must be started first."""
 
@@ -30,6 +32,10 @@ class Counts(Strict):
     direct: int = Field(default=2, ge=0)
     managed: int = Field(default=3, ge=0)
     recovery: int = Field(default=4, ge=0)
+    repeats: int = Field(default=0, ge=0)
+    """Sessions with one needless repeat: an old call, a read, a search or a note once more."""
+    lapses: int = Field(default=0, ge=0)
+    """Sessions with a false memory that the host accepts, found and mended at a later question."""
     static: int = Field(default=26, ge=0)
     keep: int = Field(default=4, ge=0)
     other: int = Field(default=8, ge=0)
@@ -42,6 +48,10 @@ class Counts(Strict):
     """Sessions with everything the families have: rules and exceptions, red herrings, negations, paraphrases, several records."""
     variants: int = Field(default=0, ge=0)
     """Bases with every variant that a view can tell: dropped, contradicted, unsourced, fabricated, controls; windows where the profile has them."""
+    scope: int = Field(default=0, ge=0)
+    """Bases of which the view holds a subset: what is asked must be read first, or what is in view suffices."""
+    verify: int = Field(default=0, ge=0)
+    """Bases whose value the user wants checked, or entered in a register behind the evidence gate; controls without the rule."""
     plain: int = Field(default=0, ge=0)
     """Sessions under plain history, for an arm that is trained without the protocol."""
 
@@ -79,6 +89,25 @@ class Shares(Strict):
         return Counts(**(dict.fromkeys(Counts.model_fields, 0) | whole))
 
 
+class PlainTokens(Strict):
+    """Plain-history sessions by their tokens in place of ``counts.plain``: as many as another set has, plain history left out."""
+
+    like: str = ""
+    """Folder of the finished set, or ``here``: the rest of this same set."""
+    tokens: int = Field(default=0, ge=0)
+    """The number itself; with a folder it is read off and recorded."""
+    measure: Literal["total", "trained"] = "total"
+    """Input and output over all inferences (the card's tokens), or only sampled tokens that carry loss."""
+
+    @model_validator(mode="after")
+    def _some_goal(self) -> PlainTokens:
+        if not self.like and not self.tokens:
+            raise ValueError(f"neither like nor tokens is given: name a finished folder, {HERE}, or a number of tokens")
+        if self.like == HERE and self.tokens:
+            raise ValueError(f"tokens is given with like={HERE}: leave one out")
+        return self
+
+
 class NearDuplicates(Strict):
     """The check that no RL or validation base is nearly a session of another set."""
 
@@ -104,6 +133,8 @@ class DataConfig(Strict):
     counts: Counts = Counts()
     shares: Shares | None = None
     """In place of ``counts``: ``{total: 10000, kinds: {direct: 0.1, static: 0.9}}``."""
+    plain: PlainTokens | None = None
+    """Plain history until it has so many tokens: ``{like: runs/data_full}``."""
     questions: int = Field(default=2, ge=1)
     """Questions of a detect base in training, each with its damaged sibling. They share the view, so a row is cheap to compute."""
     open_questions: int = Field(default=5, ge=0)
@@ -139,6 +170,8 @@ class DataConfig(Strict):
     def _counts_or_shares(self) -> DataConfig:
         if self.shares is not None and self.counts != Counts():
             raise ValueError("counts and shares are both given: leave one out")
+        if self.plain is not None and self.units.plain:
+            raise ValueError("plain and a count or share of kind plain are both given: leave one out")
         return self
 
     @property
@@ -164,7 +197,9 @@ class DataConfig(Strict):
 
     def identity(self) -> dict[str, Any]:
         """What decides the content of the whole set: everything but where it lies, who makes it, and which shard this is."""
-        data = self.model_dump(mode="json", exclude={"out", "processes", "shard"})
+        data = self.model_dump(mode="json", exclude={"out", "processes", "shard", *(() if self.plain else ("plain",))})
+        if self.plain and self.plain.like != HERE:
+            del data["plain"]["like"]  # the number decides, not where the other set lies
         if self.languages == ("en",):
             del data["languages"]  # sets made before there was a choice
         if self.part[1] > 1:

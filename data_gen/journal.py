@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from data_gen.build import Stream
+from data_gen.config import PlainTokens
+from data_gen.equal import of_unit
 from envs.runs import DataError, append_jsonl
 
 
@@ -22,25 +24,33 @@ class Journal:
     """Accepted units so far."""
     next: int = 0
     """First candidate that is owed."""
+    tokens: int = 0
+    """Tokens of the accepted units, where their measure is told."""
+    plain: PlainTokens | None = None
+    """How tokens are measured."""
 
     @classmethod
-    def open(cls, folder: Path, stream: Stream) -> Journal:
+    def open(cls, folder: Path, stream: Stream, plain: PlainTokens | None = None) -> Journal:
         """Read how far the stream is; a torn last line is cut off. Raises DataError where a line is missing or broken."""
-        journal = cls(folder / f"{stream.name}.jsonl")
+        journal = cls(folder / f"{stream.name}.jsonl", plain=plain)
         if journal.path.exists():
             _mend(journal.path)
             for chunk in journal.chunks():
                 if chunk["first"] != journal.next:
                     raise DataError(f"{journal.path}: candidates from {journal.next} are missing: delete {folder} to start anew")
-                journal.made += len(chunk["units"])
-                journal.next = chunk["next"]
+                journal._count(chunk)
         return journal
 
     def append(self, chunk: dict[str, Any]) -> None:
         """Add the next chunk; when this returns the disk has it."""
         append_jsonl(self.path, chunk)
+        self._count(chunk)
+
+    def _count(self, chunk: dict[str, Any]) -> None:
         self.made += len(chunk["units"])
         self.next = chunk["next"]
+        if self.plain:
+            self.tokens += sum(of_unit(self.plain, unit) for unit in chunk["units"])
 
     def chunks(self) -> Iterator[dict[str, Any]]:
         """The chunks in order, one in memory at a time."""

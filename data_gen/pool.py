@@ -16,6 +16,7 @@ from typing import Any
 
 from data_gen.build import Stream, check_tries
 from data_gen.config import DataConfig
+from data_gen.equal import SESSION
 from data_gen.journal import Journal
 from data_gen.records import caches_of_texts, chunk_size, make_chunk
 from envs.chat import get_chat
@@ -37,6 +38,8 @@ class Work:
     stream: Stream
     count: int
     journal: Journal
+    goal: int | None = None
+    """Tokens to reach in place of ``count``."""
     submitted: int = 0
     """First candidate that nobody was given."""
     waiting: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -46,27 +49,42 @@ class Work:
         self.submitted = self.journal.next
 
     @property
+    def full(self) -> bool:
+        """Whether what is written is enough."""
+        return self.journal.made >= self.count if self.goal is None else self.journal.tokens >= self.goal
+
+    @property
+    def chunk(self) -> int:
+        """Candidates of one task."""
+        return chunk_size(self.count if self.goal is None else self.goal // SESSION)
+
+    @property
     def wants_more(self) -> bool:
         """Whether the units written and the candidates under way may not be enough."""
+        if self.goal is not None:
+            return not self.full  # how much the candidates under way will come to is not known
         return self.journal.made + self.submitted - self.journal.next < self.count
 
     def take(self) -> int:
         """The first candidate of the next chunk. Raises ConfigError when the stream never fills."""
         try:
-            check_tries(self.stream, self.submitted, self.journal.made, self.count)
+            if self.goal is None:
+                check_tries(self.stream, self.submitted, self.journal.made, self.count)
+            else:
+                check_tries(self.stream, self.journal.next, self.journal.made, self.journal.made + 1)
         except ValueError as error:
             raise ConfigError(f"data_gen: {error}: change sizes, families or counts") from None
         first = self.submitted
-        self.submitted += chunk_size(self.count)
+        self.submitted += self.chunk
         return first
 
     def put(self, chunk: dict[str, Any]) -> int:
         """Hand in a chunk; what is next in order is written. Returns how many wanted units that added."""
         self.waiting[chunk["first"]] = chunk
         before = min(self.journal.made, self.count)
-        while self.journal.made < self.count and self.journal.next in self.waiting:
+        while not self.full and self.journal.next in self.waiting:
             self.journal.append(self.waiting.pop(self.journal.next))
-        if self.journal.made >= self.count:
+        if self.full:
             self.waiting.clear()
         return min(self.journal.made, self.count) - before
 
@@ -77,14 +95,14 @@ def make_all(config: DataConfig, work: list[Work], processes: int, on_units: Cal
         with _rare_collections():
             for w in work:
                 while w.wants_more:
-                    on_units(w.stream.name, w.put(make_chunk(config, w.stream, w.take(), chunk_size(w.count))))
+                    on_units(w.stream.name, w.put(make_chunk(config, w.stream, w.take(), w.chunk)))
         return
     with _executor(config, processes) as executor:
         under_way: dict[Future[dict[str, Any]], Work] = {}
         try:
             while True:
                 while len(under_way) + sum(len(w.waiting) for w in work) < AHEAD * processes and (owed := _next(work)):
-                    future = executor.submit(make_chunk, config, owed.stream, owed.take(), chunk_size(owed.count))
+                    future = executor.submit(make_chunk, config, owed.stream, owed.take(), owed.chunk)
                     under_way[future] = owed
                 if not under_way:
                     return

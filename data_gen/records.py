@@ -12,6 +12,7 @@ from typing import Any
 
 from data_gen.build import Stream, Unit, candidate, make_unit
 from data_gen.config import DataConfig
+from data_gen.equal import trained
 from data_gen.near import as_text, body_hash, sketch
 from envs.chat import ChatML, get_chat
 from envs.text import normalise
@@ -82,6 +83,8 @@ def facts(trajectory: Trajectory) -> dict[str, Any]:
     return {
         "turns": len(trajectory.session.turns) - trajectory.start,
         "log": sum(len(i.ids) for i in trajectory.inferences),
+        "trained": trained(trajectory),
+        "errors": dict(Counter(i.error for i in trajectory.inferences if i.error)),
         "masked": sum(not i.trained for i in trajectory.inferences),
         "inputs": [i.tokens_in for i in trajectory.inferences],
         "outputs": [len(i.ids) for i in trajectory.inferences],

@@ -12,9 +12,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from data_gen.build import quota, streams
+from data_gen.build import PLAIN, quota, streams
 from data_gen.card import PLOTS, card
 from data_gen.config import DataConfig
+from data_gen.equal import SESSION, resolve
 from data_gen.journal import Journal
 from data_gen.plots import write_plots
 from data_gen.pool import Work, make_all
@@ -38,6 +39,7 @@ def code_hash() -> str:
 
 def run(config: DataConfig) -> dict[str, Any]:
     """Make the data set, or this shard of it, in ``config.out``. Returns counts. Raises ConfigError when the folder holds another one."""
+    config = resolve(config)
     out = Path(config.out)
     fingerprint = hash_obj(config.identity())
     held = _finished(out, fingerprint)
@@ -130,9 +132,12 @@ def _same_run(folder: Path, state: dict[str, Any]) -> None:
 
 
 def _make(config: DataConfig, folder: Path) -> int:
-    work = [Work(s, share, Journal.open(folder, s)) for s, n in streams(config).items() if (share := quota(config, n))]
-    total = sum(w.count for w in work)
-    before = sum(min(w.count, w.journal.made) for w in work)
+    plain = config.plain
+    work = [Work(s, share, Journal.open(folder, s, plain)) for s, n in streams(config).items() if (share := quota(config, n))]
+    by_tokens = [work.pop(next(i for i, w in enumerate(work) if w.stream == PLAIN))] if plain else []
+    expected = quota(config, plain.tokens) // SESSION if plain else 0
+    total = sum(w.count for w in work) + expected
+    before = sum(min(w.count, w.journal.made) for w in [*work, *by_tokens])
     with tqdm(total=total, initial=before, desc="data", unit="unit") as bar:
 
         def on_units(name: str, made: int) -> None:
@@ -140,7 +145,12 @@ def _make(config: DataConfig, folder: Path) -> int:
             bar.update(made)
 
         make_all(config, work, config.workers(total - before), on_units)
-    return total
+        for last in by_tokens:
+            assert plain
+            # A shard makes its share of a number told, or as much as its own other part: together that is never too little.
+            last.goal = quota(config, plain.tokens) or sum(w.journal.tokens for w in work)
+            make_all(config, by_tokens, config.workers(last.goal // SESSION), on_units)
+    return sum(min(w.count, w.journal.made) for w in [*work, *by_tokens])
 
 
 def _finish(out: Path, config: DataConfig, folders: list[Path], code: str = "") -> dict[str, Any]:
@@ -154,6 +164,8 @@ def _finish(out: Path, config: DataConfig, folders: list[Path], code: str = "") 
         "code": code,
         "trajectories": tally.episodes.total(),
         "inferences": tally.inferences.total(),
+        "tokens": {"total": tally.tokens - tally.total["plain"], "trained": tally.trained.total() - tally.trained["plain"]},
+        "plain_tokens": {"total": tally.total["plain"], "trained": tally.trained["plain"]},
         "rl_probes": tally.probes["rl"],
         "val_probes": tally.probes["val"],
         "left_out": len(separation.dropped) + tally.repeated - separation.repeated,

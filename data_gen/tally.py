@@ -17,6 +17,8 @@ class Tally:
     episodes: Counter[str] = field(default_factory=Counter)
     inferences: Counter[str] = field(default_factory=Counter)
     masked: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    """Erroneous steps by label."""
     families: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     variants: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     languages: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -31,6 +33,12 @@ class Tally:
     totals: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     """By kind: cumulative tokens of an episode, rounded down to tens."""
     tokens: int = 0
+    total: Counter[str] = field(default_factory=Counter)
+    """By kind: input and output tokens over all inferences."""
+    trained: Counter[str] = field(default_factory=Counter)
+    """By kind: sampled tokens that carry loss."""
+    plain_goal: int = 0
+    """Tokens that plain history was to come to, where the config asks for it."""
     repeated: int = 0
     """Units left out because their own set holds the same session already."""
 
@@ -40,6 +48,7 @@ class Tally:
         self.episodes[kind] += 1
         self.inferences[kind] += row["inferences"]
         self.masked[kind] += facts["masked"]
+        self.errors.update(facts["errors"])
         self.families["sft"][row["family"]] += 1
         self.languages["sft"][row["lang"]] += 1
         self.variants["sft"][row["variant"] or "session"] += 1
@@ -49,6 +58,8 @@ class Tally:
         self.outputs[kind].update(facts["outputs"])
         self.totals[kind][row["tokens"] // 10 * 10] += 1
         self.tokens += row["tokens"]
+        self.total[kind] += row["tokens"]
+        self.trained[kind] += facts["trained"]
 
     def probe(self, stream: Stream, probe: dict[str, Any]) -> None:
         """Count one RL or validation probe."""

@@ -14,8 +14,9 @@ from typing import Any, Self, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data_gen.build import Stream, in_order, quota, streams
-from data_gen.config import DataConfig
+from data_gen.build import PLAIN, Stream, in_order, quota, streams
+from data_gen.config import DataConfig, PlainTokens
+from data_gen.equal import cut, of_unit
 from data_gen.journal import Journal
 from data_gen.near import Separation, Watched
 from data_gen.tally import Tally
@@ -136,6 +137,8 @@ def write_all(out: Path, config: DataConfig, folders: list[Path]) -> tuple[Tally
         GrowingTable(out / UNITS, UNIT_SCHEMA, UNIT_ROWS) as proof,
     ):
         for stream, units in held.items():
+            if stream == PLAIN and config.plain:
+                units = _equal(config.plain, units, seen, tally)
             for unit in units if stream.purpose == "sft" else ():
                 body, sketch = unit["body"], base64.b64decode(unit["sketch"])
                 if (key := int(body, 16)) in seen:
@@ -166,6 +169,13 @@ def write_all(out: Path, config: DataConfig, folders: list[Path]) -> tuple[Tally
                 tally.unit(stream)
     tally.repeated += separation.repeated
     return tally, separation
+
+
+def _equal(plain: PlainTokens, units: Iterator[dict[str, Any]], seen: set[int], tally: Tally) -> Iterator[dict[str, Any]]:
+    """The sessions under plain history that come nearest to the tokens told, or to those of all that was written before them."""
+    goal = plain.tokens or (tally.trained.total() if plain.measure == "trained" else tally.tokens)
+    tally.plain_goal = goal
+    return cut(units, lambda unit: 0 if int(unit["body"], 16) in seen else of_unit(plain, unit), goal)
 
 
 def read_proof(folder: Path) -> Iterator[dict[str, Any]]:

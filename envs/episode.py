@@ -391,7 +391,7 @@ class Episode:
             Inference(
                 turn=self.turn, event=event, keep=keep, new=new, hash=view_hash(view.ids), tokens_in=view.tokens, ids=list(sampled.ids),
                 text=sampled.text, cut=sampled.cut, kind=kind, outcomes=outcomes, rewrite=rewritten, out=view.out,
-                visible=sorted(view.visible), trained=sampled.trained, fill=round(view.tokens / self.profile.view_budget, 4),
+                visible=sorted(view.visible), trained=sampled.trained, error=sampled.error, fill=round(view.tokens / self.profile.view_budget, 4),
             )
         )  # fmt: skip
 

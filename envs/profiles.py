@@ -5,8 +5,10 @@ Every safeguard is a flag of its own, so each can be taken out alone: ``variant(
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from importlib import resources
@@ -175,8 +177,14 @@ PROFILES = {
 }  # fmt: skip
 
 
+_FLAGGED = re.compile(r"([\w@-]+)\[(\w+=(?:True|False|None|\d+(?:\.\d+)?)(?:,\w+=(?:True|False|None|\d+(?:\.\d+)?))*)\]")
+
+
 def get_profile(name: str) -> Profile:
-    """The profile of that name. Raises ValueError naming the choices."""
+    """The profile of that name, or of a name that ``variant`` gave. Raises ValueError naming the choices."""
+    if made := _FLAGGED.fullmatch(name):
+        flags = (part.split("=", 1) for part in made[2].split(","))
+        return variant(made[1], **{flag: ast.literal_eval(value) for flag, value in flags})
     if name not in PROFILES:
         raise ValueError(f"unknown profile {name!r}: choose one of {', '.join(PROFILES)}")
     return PROFILES[name]

@@ -220,6 +220,18 @@ def _contract(inferences: list[Inference]) -> dict[str, Any]:
     }
 
 
+def _shown(trajectory: Trajectory) -> list[tuple[set[int], str]]:
+    """What read-backs and searches showed: events and text of each, and the pages of one reference together, as a page may cut a value."""
+    found: list[tuple[set[int], str]] = []
+    pages: dict[str, tuple[set[int], str]] = {}
+    for outcome in (o for i in trajectory.inferences for o in i.outcomes if o.code == "shown"):
+        found.append((set(outcome.shows), outcome.text))
+        title, _, body = outcome.text.partition("\n")
+        shows, text = pages.get(title.rpartition(" p")[0], (set(), ""))
+        pages[title.rpartition(" p")[0]] = (shows | set(outcome.shows), text + body)
+    return [*found, *pages.values()]
+
+
 def _funnel(trajectory: Trajectory, result: Score, texts: list[str]) -> None:
     """The detection funnel of a damaged probe: accessible, suspected, located, used, mended."""
     slot = trajectory.session.turns[trajectory.start].slots[0]
@@ -227,10 +239,10 @@ def _funnel(trajectory: Trajectory, result: Score, texts: list[str]) -> None:
     hidden = set(_out_events(trajectory.inferences[0].out)) if trajectory.inferences else set()
     in_view = any(c.in_view for c in result.checks)
     accepted = [normal_form(a) for a in slot.accept]
+    # A sum or a comparison stands in no text: its evidence was shown when the event was.
     shown = any(
-        outcome.code == "shown" and evidence & set(outcome.shows) and any(holds(normal_form(outcome.text), a) for a in accepted)
-        for inference in trajectory.inferences
-        for outcome in inference.outcomes
+        evidence & shows and (slot.source == "derived" or any(holds(normal_form(text), a) for a in accepted))
+        for shows, text in _shown(trajectory)
     )
     plain = not any(i.out for i in trajectory.inferences)
     aimed = any(hidden & set(r.shows) for r in result.reads)

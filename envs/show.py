@@ -34,7 +34,8 @@ def show_trajectory(trajectory: Trajectory, whole: bool = False) -> str:
         lines += [_indent(m.content, {"system": "S│", "user": "U│", "assistant": "A│"}[m.role]) for m in view[kept:]]
         left = "; ".join(inference.out) or "nothing"
         lines.append(f"  left out: {left}")
-        masked = "" if inference.trained else "  (erroneous step, masked in training)"
+        error = f", error: {inference.error}" if inference.error else ""
+        masked = "" if inference.trained else f"  (masked in training{error})"
         lines.append(f"  ▶ e{inference.event} {inference.kind}{masked}")
         lines.append(_indent(inference.text or "(empty)", "▶"))
         lines += [_indent(o.text if o.code != "result" else f"e{o.event}: {o.text}", f"← {o.code}:") for o in inference.outcomes]

@@ -86,6 +86,8 @@ class Inference(Record):
     """Events whose full text stood in the view."""
     trained: bool = True
     """False on a step that stays in context but out of the loss: an error, or what follows the one decision a row teaches."""
+    error: str = Field(default="", exclude_if=lambda label: not label)
+    """Label of an erroneous step of training data (``data_gen.errors``). Left out where empty: files without errors are as before."""
     fill: float = 0.0
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from envs.scoring import Score
-from envs.tasks.base import DAMAGED
+from envs.tasks.base import DAMAGED, Signal
 from eval.stats import Bounds, Unit
 
-VARIANTS = ("present", *DAMAGED, "fabricated", "never_stated", "irrelevant_gap", "historical")
+SIGNALS = tuple(s for s in get_args(Signal) if s != "none")
+VARIANTS = ("present", *DAMAGED, "fabricated", "never_stated", "irrelevant_gap", "historical", "verify")
 FUNNEL = ("accessible", "suspected", "located", "used")
 HOW = {
     "abstained": "withheld the answer",
@@ -132,6 +133,10 @@ def _of(variant: str, managed: bool = False) -> Callable[[Row], bool]:
     return lambda row: row.variant == variant and (row.managed or not managed)
 
 
+def _signalled(signal: str) -> Callable[[Row], bool]:
+    return lambda row: row.detects and row.signal == signal
+
+
 SHARE: Bounds = (0.0, 1.0)
 AMOUNT: Bounds = None
 
@@ -173,6 +178,12 @@ METRICS: dict[str, Metric] = {
     "detection_recall": Metric(
         _each(lambda s: s.funnel["suspected"], lambda r: r.detects), SHARE, "damaged probes with a signal that were suspected"
     ),
+    **{
+        f"detection_recall_{signal}": Metric(
+            _each(lambda s: s.funnel["suspected"], _signalled(signal)), SHARE, f"the same, of probes with signal {signal} alone"
+        )
+        for signal in SIGNALS
+    },
     "detection_false_alarm": Metric(
         lambda rows: [_unit(r, r.alarmed) for r in rows if r.variant == "present" and r.managed],
         SHARE,

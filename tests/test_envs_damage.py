@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import replace
 
@@ -58,7 +59,7 @@ def test_every_variant_and_signal_occurs_and_the_family_too(variants):
     seen = Counter((p.variant, p.signal) for probes in variants.values() for p in probes)
     assert set(seen) == {
         ("present", "none"), ("missing", "asked"), ("superseded", "index"), ("contradicted", "conflict"), ("corrupted", "unsourced"),
-        ("corrupted", "none"), ("fabricated", "unsourced"), ("windowed", "index"), ("dropped", "index"), ("irrelevant_gap", "none"),
+        ("corrupted", "none"), ("corrupted", "inconsistent"), ("fabricated", "unsourced"), ("windowed", "index"), ("dropped", "index"), ("irrelevant_gap", "none"),
         ("historical", "none"),
     }  # fmt: skip
     assert {p.family for probes in variants.values() for p in probes} == set(FAMILIES)
@@ -86,6 +87,30 @@ def test_so_is_the_expert_with_windows_in_both_syntaxes(variants, chat, name):
         if probe.signal != "none" or probe.variant != "corrupted":
             assert result.fully_right, probe.id
             assert result.recovered or probe.variant not in DAMAGED, probe.id
+
+
+def test_a_brief_that_cannot_be_right_is_suspected_read_and_mended_in_every_family(chat):
+    """Signal ``inconsistent``: under both main profiles; who never reads fails it, and no keyed entry tells."""
+    probes = []
+    for family in FAMILIES:
+        bases = filter(None, (make_base(family, seed, "static", chat) for seed in range(100, 140)))
+        found = (p for base in bases for p in variants_of(base) if p.signal == "inconsistent")
+        probes += itertools.islice(found, 3)
+    assert {p.family for p in probes} == set(FAMILIES)
+    kinds = Counter()
+    for name in ("core@1", "unified@4"):
+        profile = get_profile(name)
+        expert = UnifiedExpert(chat, profile) if profile.windows else Expert(chat)
+        for probe, result in played(expert, probes, chat, profile).values():
+            assert result.fully_right, (name, probe.id)
+            assert result.funnel == dict.fromkeys(("accessible", "suspected", "located", "used", "mended"), True), probe.id
+            assert result.recovered
+    for probe, result in played(NeverRead(chat), probes, chat).values():
+        assert not result.recovered, probe.id
+        value = probe.session.turns[-1].slots[0].accept[0]
+        kinds[any(value in text for text in probe.injection.brief.values())] += 1
+        assert not Episode.from_probe(probe, CORE, chat).state.note(probe.damaged_key)
+    assert min(kinds[True], kinds[False]) > 3, "two values, and a value of another kind"
 
 
 def test_siblings_differ_by_the_injection_alone(variants, chat):

@@ -35,6 +35,8 @@ class Sampled:
     cut: bool = False
     logps: tuple[float, ...] | None = None
     trained: bool = True
+    error: str = ""
+    """Label of a deliberate error in training data; ``trained`` is then false."""
 
 
 class Policy(Protocol):

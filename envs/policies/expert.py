@@ -20,13 +20,16 @@ from envs.policies.reading import (
     Stated,
     brief_text,
     read_request,
+    result_facts,
 )
+from envs.policies.stakes import entry, verify_rule
 from envs.profiles import get_profile
 from envs.text import HAN
 
 MIN_COVERED = 84
 """Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
 MAX_FOLDS = get_profile("core@1").max_folds
+MAX_NOTES = get_profile("core@1").max_notes or 8
 ELSEWHERE = re.compile(r"e(\d+)(?:-e(\d+))? w\d+\b")
 LEAST_SHARE = 0.05
 PAGE_ROOM = 320
@@ -69,6 +72,8 @@ class Mind(Knowledge):
         if request.constraint:
             values[self.spec.user_fact.key] = cap.value if cap else "unknown"
         if request.ruled:
+            if request.verify and (line := verify_rule(self, MAX_NOTES)):
+                return line
             value = self.rules.in_force(request.entity, self.question.first)
             if not value and self.spec.rule and (line := self.look_for(self.spec.rule.noun)):
                 return line
@@ -89,6 +94,8 @@ class Mind(Knowledge):
             if known and (line := self.mend(request.entity, request.asked, known)):
                 return line
             value = known.value if known else "unknown"
+            if request.enter:
+                return entry(self, value)
             if request.compare:
                 amount, limit = (int(x.value) if x else None for x in (known, cap))
                 yes, no = self.spec.words.yes[0], self.spec.words.no[0]
@@ -112,6 +119,8 @@ class Mind(Knowledge):
         """The read-back that a question over several records needs next; nothing once all amounts are known and answered."""
         compare = self.spec.compare
         assert compare is not None
+        if self.request.total and (line := self.look_everywhere()):
+            return line
         entities = self.request.across or tuple(self.records())
         amounts: dict[str, int] = {}
         for entity in entities:
@@ -129,6 +138,11 @@ class Mind(Knowledge):
             values["gap"] = str(abs(amounts[one] - amounts[two]))
         return ""
 
+    def look_everywhere(self) -> str:
+        """For a question over all records: read what is out of view without a trace of the records it holds."""
+        left = [e for e in self.gaps() if not self.was_read(e)]
+        return f"read e{left[0]}" if left else self.read_elsewhere()
+
     def check(self, entity: str, attr: str, known: Known | None) -> str:
         """The read-back that the question needs, or nothing."""
         if known:
@@ -139,7 +153,9 @@ class Mind(Knowledge):
                 stale = self.later(entity, known.event)
             if not stale and self.request.verify and not known.evidence and known.event and not self.was_read(known.event):
                 stale = [known.event]
-            return f"read e{stale[0]}" if stale else ""
+            if stale:
+                return f"read e{stale[0]}"
+            return self.further(entity, attr)
         if out := self.struck.get((entity, attr)):  # nothing is in force, unless it was changed since
             stale = self.open_changes(entity, out.event)
             return f"read e{stale[0]}" if stale else ""
@@ -155,9 +171,18 @@ class Mind(Knowledge):
             return ""
         return self.look_for_record(entity)
 
+    def further(self, entity: str, attr: str) -> str:
+        """The next page of what was read for this question, as long as its pages so far do not state the field."""
+        for block in self.seen.reads:
+            if block.place > self.question.place and block.page < block.pages and entity in block.text:
+                stated = result_facts(self.spec, block.text)
+                if (stated is None or attr not in stated.fields) and (line := self.rest_of(block)):
+                    return line
+        return ""
+
     def rest_of(self, block: Block) -> str:
         """The next page of a read-back, unless it was asked for since the question."""
-        line = f"read e{block.first} p{block.page + 1}"
+        line = f"read e{block.first}" + (f"-e{block.last}" if block.last > block.first else "") + f" p{block.page + 1}"
         return "" if any(o.text == line and o.place > self.question.place for o in self.seen.own) else line
 
     def look_for(self, words: str) -> str:
@@ -210,7 +235,7 @@ class Mind(Knowledge):
         return f"read e{left[0]}" if left else ""
 
     def mend(self, entity: str, attr: str, known: Known) -> str:
-        """A note that the evidence contradicts is set right before the answer; what a brief lost and the user wants kept is noted."""
+        """What the evidence contradicts is set right before the answer, by a note; what a brief lost and the user wants kept is noted."""
         key = self.spec.key(entity, attr)
         note = self.seen.notes.get(key)
         if not self.seen.managed or self.refused():
@@ -220,7 +245,9 @@ class Mind(Knowledge):
         )
         kept = note or any(s.entity == entity and attr in s.fields for _, s in self.briefs)
         lost = attr in self.request.keep and not self.request.call and not kept and self.was_read(known.event)
-        return f"note {key}={known.value} @e{known.event}" if wrong or lost else ""
+        room = note or len(self.seen.notes) < MAX_NOTES
+        amiss = room and not (note and note.value == known.value) and known.evidence and self.misstated(entity, attr, known)
+        return f"note {key}={known.value} @e{known.event}" if wrong or lost or amiss else ""
 
     # ---- upkeep -------------------------------------------------------------------------------------------------------------
 
@@ -434,9 +461,17 @@ class Expert:
         self.chat = chat
         self.budget = budget or get_profile("core@1").view_budget
 
+    def mind(self, view: View) -> Mind:
+        """What it makes of one view."""
+        return Mind(view, self.chat, self.budget)
+
+    def spell(self, view: View, move: str) -> str:
+        """A move as the profile writes it."""
+        return move
+
     def text(self, view: View) -> str:
         """The expert's turn for one view."""
-        return Mind(view, self.chat, self.budget).act()
+        return self.spell(view, self.mind(view).act())
 
     def act(self, views: Sequence[View]) -> list[Sampled]:
         texts = [self.text(v) for v in views]

@@ -15,6 +15,8 @@ from envs.policies.reading import (
     Seen,
     Stated,
     brief_facts,
+    every_value,
+    names_field,
     read_request,
     read_view,
     result_facts,
@@ -75,10 +77,12 @@ class Knowledge:
         note = self.seen.notes.get(self.spec.key(entity, attr))
         if note and (note.status not in ("candidate", "old") or note.value == self.spec.words.none):
             found.append(Known(note.value, note.source))
-        for blocks, evidence in ((self.briefs, False), (self.results, True)):
-            for block, stated in blocks:
-                if stated.entity == entity and attr in stated.fields:
-                    found.append(Known(stated.fields[attr], block.last, evidence))
+        for block, stated in self.briefs:
+            if stated.entity == entity and attr in stated.fields:
+                found += [Known(value, block.last) for value in every_value(self.spec, attr, block.text)]
+        for block, stated in self.results:
+            if stated.entity == entity and attr in stated.fields:
+                found.append(Known(stated.fields[attr], block.last, evidence=True))
         pointer = self.summary.get(entity)
         if pointer and attr in pointer.fields:
             found.append(Known(pointer.fields[attr], max(pointer.events)))
@@ -86,11 +90,19 @@ class Knowledge:
         return [k for k in found if not out or k.event > out.event]
 
     def contested(self, entity: str, attr: str) -> int:
-        """The event of which note and brief say different things while its own text is out of view; 0 when there is none."""
+        """The event of which notes and briefs say different things while its own text is out of view; 0 when there is none."""
         found = self.claims(entity, attr)
         newest = max((k.event for k in found), default=0)
         top = [k for k in found if k.event == newest]
         return newest if len({k.value for k in top}) > 1 and not any(k.evidence for k in top) else 0
+
+    def misstated(self, entity: str, attr: str, known: Known) -> bool:
+        """Whether a brief of the event that states ``known`` gives the field otherwise: another value, two, or one it cannot have."""
+        return any(
+            names_field(self.spec, attr, block.text) and set(every_value(self.spec, attr, block.text)) != {known.value}
+            for block, stated in self.briefs
+            if stated.entity == entity and block.last == known.event
+        )
 
     def gaps(self) -> list[int]:
         """Events that the index lists as dropped: nothing else tells what they held."""

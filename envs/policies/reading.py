@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 
 from envs.chat import Message
 from envs.tasks import ALL_SPECS
-from envs.tasks.spec import FamilySpec
+from envs.tasks.spec import ENTER, FamilySpec
 from envs.tasks.surface import find_all, find_first
 from envs.tasks.words import WORDS
 from envs.text import HAN
@@ -141,7 +141,7 @@ def read_view(messages: Sequence[Message]) -> Seen:
             blocks += found
         else:
             last = own[-1] if own and own[-1].place == place - 1 else None
-            called = last is not None and last.text.split(" ", 1)[0] in (spec.lookup.name, spec.change.name)
+            called = last is not None and last.text.split(" ", 1)[0] in (spec.lookup.name, spec.change.name, ENTER.name)
             blocks += _plain_blocks(message.content, place, called)
     return Seen(managed, spec, blocks, own, notes, out)
 
@@ -244,7 +244,8 @@ def _spec_of(system: str, lang: str) -> FamilySpec:
     lines = system.split("\n")
     specs = [s for s in ALL_SPECS.values() if s.lang == lang]
     for spec in specs:
-        if f"{spec.lookup.signature} | {spec.change.signature}" in lines:
+        tools = f"{spec.lookup.signature} | {spec.change.signature}"
+        if tools in lines or f"{tools} | {ENTER.signature}" in lines:
             return spec
     for spec in specs:
         if all(f'"name": "{tool.name}"' in system for tool in (spec.lookup, spec.change)):
@@ -336,6 +337,17 @@ def pairs(spec: FamilySpec, text: str) -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
+def every_value(spec: FamilySpec, name: str, text: str) -> tuple[str, ...]:
+    """All values that a brief or summary gives a field, in order: more than one, and it contradicts itself."""
+    return tuple(_pair(spec.id, name).findall(text)) if spec.attr(name).noun in text else ()
+
+
+def names_field(spec: FamilySpec, name: str, text: str) -> bool:
+    """Whether a brief names a field, whatever it then says of it."""
+    words, noun = spec.words, spec.attr(name).noun
+    return any(f"{before}{noun}{words.space}" in text for before in (words.colon, words.comma))
+
+
 @lru_cache
 def _pair(family: str, name: str) -> re.Pattern[str]:
     spec = ALL_SPECS[family]
@@ -393,7 +405,9 @@ class Request:
     struck: bool = False
     """Asks which value of ``asked`` was ruled out."""
     verify: bool = False
-    """Asks for a look at the source."""
+    """Asks for a look at the source, in words or by what is at stake."""
+    enter: bool = False
+    """Wants the value of ``asked`` entered in the register."""
     keep: tuple[str, ...] = ()
     close: bool = False
 
@@ -407,6 +421,7 @@ def read_request(spec: FamilySpec, text: str) -> Request:
     fields = entity_fields(spec)
     nouns = {"noun": "|".join(a.noun for a in spec.attrs)}
     by_noun = {a.noun: a.name for a in spec.attrs}
+    ruled_nouns = {"noun": "|".join([nouns["noun"], *([spec.rule.noun] if spec.rule else [])])}
     for templates, tool in ((spec.work, spec.lookup), (spec.changes, spec.change)):
         for m in find_all(templates, text, fields):
             entity = bare(spec, m["entity"])
@@ -417,6 +432,9 @@ def read_request(spec: FamilySpec, text: str) -> Request:
         entity, asked = asks[-1]
     struck = find_all(spec.words.ruled_asks, text, {**fields, **nouns})
     for m in struck:
+        entity, asked = bare(spec, m["entity"]), by_noun[m["noun"]]
+    enter = find_all(spec.words.enters, text, {**fields, **nouns})
+    for m in enter:
         entity, asked = bare(spec, m["entity"]), by_noun[m["noun"]]
     if spec.compare:
         for m in find_all(spec.compare.asks, text, fields):
@@ -445,7 +463,8 @@ def read_request(spec: FamilySpec, text: str) -> Request:
         total=any(t in text for t in spec.totals),
         many=tuple(asks) if slots and "q1=?" in slots[1] else (),
         struck=bool(struck),
-        verify=bool(find_all(spec.words.verifies, text, nouns)),
+        enter=bool(enter),
+        verify=bool(enter) or bool(find_all(spec.words.verifies, text, ruled_nouns)),
         keep=tuple(by_noun[m["noun"]] for m in find_all(spec.words.keeps, text, nouns)),
         close=any(c in text for c in spec.words.closes),
     )

@@ -27,6 +27,9 @@ class _Blind(Mind):
     def check(self, entity: str, attr: str, known: Known | None) -> str:
         return ""
 
+    def look_everywhere(self) -> str:
+        return ""
+
     def search(self, searches: Sequence[str], events: Callable[[Block], list[int]]) -> str:
         return ""
 

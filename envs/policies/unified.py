@@ -11,6 +11,8 @@ from envs.policies.expert import Expert, Mind
 from envs.policies.reading import spec_of
 from envs.profiles import Profile
 from envs.respell import respell, to_core
+from envs.tasks.base import ToolSpec
+from envs.tasks.spec import ENTER
 
 WINDOW = re.compile(r"^(?:\[state\] )?window (w\d+)\b", re.MULTILINE)
 
@@ -24,15 +26,23 @@ class UnifiedExpert(Expert):
         super().__init__(chat, profile.view_budget)
         self.profile = profile
 
-    def text(self, view: View) -> str:
-        """The turn for one view. Raises ValueError when the view says of no window that it is the current one."""
-        spec = spec_of(view.messages)
-        tools = (spec.lookup, spec.change)
-        places = WINDOW.findall(view.messages[0].content)
-        if not places:
-            raise ValueError("the view says of no window that it is the current one: not a profile with windows")
+    def mind(self, view: View) -> Mind:
+        """What it makes of the view, its own turns read as core@1 would write them."""
+        tools = tools_of(view)
         messages = [
             m if m.role != "assistant" else Message(m.role, to_core(m.content, tools, self.profile), m.ids) for m in view.messages
         ]
-        core = Mind(replace(view, messages=messages), self.chat, self.budget).act()
-        return respell(core, tools, self.profile, places[-1])
+        return Mind(replace(view, messages=messages), self.chat, self.budget)
+
+    def spell(self, view: View, move: str) -> str:
+        """A move in the profile's syntax. Raises ValueError when the view says of no window that it is the current one."""
+        places = WINDOW.findall(view.messages[0].content)
+        if not places:
+            raise ValueError("the view says of no window that it is the current one: not a profile with windows")
+        return respell(move, tools_of(view), self.profile, places[-1])
+
+
+def tools_of(view: View) -> tuple[ToolSpec, ...]:
+    """The business tools of the family that the view's contract shows, and the register that some probes add to any family's."""
+    spec = spec_of(view.messages)
+    return spec.lookup, spec.change, ENTER

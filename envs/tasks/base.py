@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 FactKind = Literal["constraint", "exception", "fact", "decision", "evidence"]
 Variant = Literal[
     "present", "missing", "superseded", "contradicted", "corrupted", "fabricated", "windowed", "dropped", "never_stated",
-    "irrelevant_gap", "historical",
+    "irrelevant_gap", "historical", "verify",
 ]  # fmt: skip
 DAMAGED: tuple[Variant, ...] = ("missing", "superseded", "contradicted", "corrupted", "windowed", "dropped")
 """Variants whose fact is in the log and must be recovered; with signal ``none`` no view can tell."""
@@ -144,7 +144,7 @@ class Probe(Frozen):
     """Id of the ``present`` probe of the same base."""
     damaged_key: str = ""
     wrong_note: bool = False
-    """A keyed memory holds a wrong value: recovery includes mending it."""
+    """A note holds a wrong value, or a brief cannot be right: recovery includes a note with the right value."""
     hint: Literal["none", "vague", "explicit"] = "none"
     """Whether the question itself says that something may be missing, or what: never counted as autonomous."""
     windows: bool = False

@@ -1,12 +1,14 @@
 """All variants of one base: the same prefix, the same question, and one injection each.
 
 What a view can tell of the damage is the probe's ``signal``: ``asked`` (the question names what is absent), ``index`` (a listed gap
-holds it), ``conflict`` (two values stand as current), ``unsourced`` (a claim without evidence), ``none`` (no view can tell: a twin session
-exists in which the same view is right).
+holds it), ``conflict`` (two values stand as current), ``unsourced`` (a claim without evidence), ``inconsistent`` (one brief cannot be
+right as it stands, whatever the log says: it gives a field two values, or one of another kind), ``none`` (no view can tell: a twin
+session exists in which the same view is right).
 """
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
 
@@ -73,11 +75,12 @@ class _Siblings:
         no_note: dict[str, tuple[str, int] | None] = {self.key: None} if self.note else {}
         yield self.probe("missing", "asked", Injection(brief=gone, note=no_note))
         yield self.probe("dropped", "index", Injection(drop=(fold.first,), note=no_note))
-        yield self.probe("windowed", "index", Injection(window="a new stage", note=no_note), windows=True)
+        yield self.probe("windowed", "index", Injection(window=self.spec.words.stage, note=no_note), windows=True)
         wrong = self._other()
         if held:
             yield self.probe("contradicted", "conflict", Injection(note={self.key: (wrong, evidence)}), wrong_note=True)
             yield from self._unsignalled(value, wrong, held)
+            yield self._inconsistent(value, wrong, held, no_note)
         else:
             yield self.probe("corrupted", "unsourced", Injection(claim={self.key: (wrong, evidence)}), wrong_note=True)
 
@@ -101,6 +104,22 @@ class _Siblings:
                 twin=f"{self.name}/corrupted",
                 damaged_key="",
             )
+
+    def _inconsistent(self, value: str, wrong: str, held: dict[str, str], note: dict[str, tuple[str, int] | None]) -> Probe:
+        """A brief that cannot be right: the field twice with two values, in either order, or a value of a kind that it never has.
+
+        No keyed entry holds the field, so the host flags no conflict: only reading the brief tells.
+        """
+        rng = random.Random(f"inconsistent/{self.name}")  # its own: the other siblings stay as they are
+        kind = self.spec.attr(self.attr).kind
+        if rng.random() < 0.3:
+            drawn = [self.spec.draw(a.kind, rng) for a in self.spec.attrs if a.kind != kind]
+            said = self.spec.pair(self.attr, rng.choice([v for v in drawn if not re.match(self.spec.pattern(kind), v)]))
+        else:
+            said = self.spec.words.comma.join(self.spec.pair(self.attr, v) for v in rng.sample((value, wrong), 2))
+        brief = {fid: text.replace(self.spec.pair(self.attr, value), said) for fid, text in held.items()}
+        injection = Injection(brief=brief, note=note)
+        return self.probe("corrupted", "inconsistent", injection, id=f"{self.name}/corrupted.inconsistent", wrong_note=True)
 
     def _controls(self) -> Iterator[Probe]:
         """What must not be read back: a gap that the question does not touch, a claim about what the log never states."""

@@ -220,8 +220,8 @@ class Builder:
         self.facts.append(fact)
         return sentence
 
-    def rule_turn(self) -> None:
-        """A turn about the user's rule: a new exception, its end or return, consent for once, or a question."""
+    def rule_turn(self, only: str = "") -> None:
+        """A turn about the user's rule: a new exception, its end or return, consent for once, or a question; ``only``: this move."""
         rng, book, turn = self.rng, self.book, len(self.turns)
         entities = list(self.records)
         free = [e for e in entities if e not in book.exceptions]
@@ -229,7 +229,7 @@ class Builder:
         moves = [("ask", entities)] + [("except", free)] * bool(free and len(book.exceptions) < 2)
         moves += [("withdraw", live)] * bool(live) + [("reinstate", sorted(book.withdrawn))] * bool(book.withdrawn)
         moves += [("once", free)] * bool(free and not book.spent)
-        move, pool = rng.choice(moves)
+        move, pool = rng.choice([m for m in moves if only in ("", m[0])])
         entity = rng.choice(pool)
         if move == "ask":
             return self.ask_rule(entity)
@@ -237,10 +237,11 @@ class Builder:
         lines = [self._told(made(entity, turn)), rng.choice(book.rule.asks).format(entity=self.spec.phrase(entity))]
         return self.add(lines, (book.slot(entity, once=move == "once"),), (), question="exception")
 
-    def ask_rule(self, entity: str) -> None:
-        """Which value of the rule holds for a record."""
-        text = self.rng.choice(self.book.rule.asks).format(entity=self.spec.phrase(entity))
-        self.add([text], (self.book.slot(entity),), (), question="exception")
+    def ask_rule(self, entity: str, verify: bool = False) -> None:
+        """Which value of the rule holds for a record; with ``verify`` the user wants it checked against its source."""
+        lines = [self.rng.choice(self.book.rule.asks).format(entity=self.spec.phrase(entity))]
+        lines += [self.rng.choice(self.words.verifies).format(noun=self.book.rule.noun)] if verify else []
+        self.add(lines, (self.book.slot(entity),), (), question="exception")
 
     def ask_across(self, one: str, two: str) -> None:
         """Which of two records has the larger amount, and by how much."""
@@ -289,11 +290,11 @@ class Builder:
             return False
         return True
 
-    def ask(self, entity: str, attr: str, keep: bool = False) -> None:
-        """A later question; with ``keep`` the user adds that the value will be needed again."""
-        self.ask_line([], entity, attr, keep)
+    def ask(self, entity: str, attr: str, keep: bool = False, verify: bool = False) -> None:
+        """A later question; the user may add that the value will be needed again, or that it must be checked against its source."""
+        self.ask_line([], entity, attr, keep, verify)
 
-    def ask_line(self, lines: list[str], entity: str, attr: str, keep: bool = False) -> None:
+    def ask_line(self, lines: list[str], entity: str, attr: str, keep: bool = False, verify: bool = False) -> None:
         noun = self.spec.attr(attr).noun
         source: Literal["kept", "detail"] = "kept" if (entity, attr) in self.kept else "detail"
         other = self.spec.attr(attr).other
@@ -305,7 +306,7 @@ class Builder:
         slot = self.slot(entity, attr, source)
         tag = "negation" if slot.accept == self.words.nones else "paraphrased" if paraphrased else "single"
         tag = "ruled_out" if tag == "single" and self.spec.attr(attr).excluded else tag
-        if self.knobs.verify and not keep and self.rng.random() < self.knobs.verify:
+        if verify or (self.knobs.verify and not keep and self.rng.random() < self.knobs.verify):
             lines.append(self.rng.choice(self.words.verifies).format(noun=noun))
             tag = "verify"
         self.add(lines, (slot,), (), question=tag)

@@ -35,6 +35,9 @@ KINDS = ("static", "changed", "never", "never_open", "other", "keep")
 ``changed`` gives present and superseded, ``never`` and ``never_open`` the never-stated controls with and without folds.
 """
 
+JUDGED = ("scope", "verify", "verify_open")
+"""Bases of ``envs.tasks.judgement``: several records, one record in a brief, one in view."""
+
 
 @dataclass
 class Base:
@@ -81,12 +84,15 @@ def remembered(state: State, spec: FamilySpec, entity: str, record: dict[str, st
 
 def make_base(family: str, seed: int, kind: str, chat: ChatML, lang: Lang = "en") -> Base | None:
     """One base, or None when the expert's prefix ends before the question (it never should)."""
-    if kind not in KINDS:
-        raise ValueError(f"unknown kind of base {kind!r}: choose one of {', '.join(KINDS)}")
+    if kind not in (*KINDS, *JUDGED):
+        raise ValueError(f"unknown kind of base {kind!r}: choose one of {', '.join((*KINDS, *JUDGED))}")
     spec = get_spec(family, lang)
-    builder = Builder(spec, seed * len(KINDS) + KINDS.index(kind), CHANGED_KNOBS if kind == "changed" else PROBE_KNOBS)
+    number = KINDS.index(kind) if kind in KINDS else JUDGED.index(kind)
+    builder = Builder(spec, seed * len(KINDS) + number, CHANGED_KNOBS if kind == "changed" else PROBE_KNOBS)
     rng = random.Random(f"probe/{spec.id}/{seed}/{kind}")
-    if kind == "never_open":
+    if kind == "scope":
+        subject = rng.choice([builder.work(close=True) for _ in range(rng.choice((2, 3)))])
+    elif kind in ("never_open", "verify_open"):
         subject = builder.work(close=False)
     else:
         subject = builder.work(close=True)

@@ -12,6 +12,8 @@ from envs.tasks.words import WORDS, Lang, Words
 
 SEVERAL_FILLERS, SEVERAL_RECORDS = 10, 3
 """Questions over several records are asked where all their results fit a view together."""
+ENTER = ToolSpec(name="enter", args=("record", "value"), missing="Refused: another value is on file.")
+"""The register of the ``verify`` probes, beside the tools of any family: what is entered cannot be taken back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,13 @@ class Words:
     """``{noun}``, ``{v}``, ``{entity}``: the user rules a value out."""
     ruled_asks: tuple[str, ...]
     """``{noun}``, ``{entity}``: which value was ruled out."""
+    enters: tuple[str, ...]
+    """``{noun}``, ``{entity}``: a value is to be entered in the register, which cannot be undone."""
+    receipt: str
+    refusal: str
+    """What the register says to the right value, and to any other."""
+    stage: str
+    """Title of a window for what comes next."""
     hints: dict[str, str]
     """Sentences that say that something may be missing, by hint level."""
     answer: str
@@ -80,6 +87,14 @@ ENGLISH = Words(
         "Rule out {v}, the {noun} for {entity}; it does not hold up.",
     ),
     ruled_asks=("Which {noun} for {entity} did we rule out?", "Name the {noun} for {entity} that was struck off."),
+    enters=(
+        "Enter the {noun} of {entity} in the register and bring me its receipt.",
+        "Now the {noun} of {entity} goes into the register: under which receipt?",
+        "Have the {noun} of {entity} put in the register; I want its receipt.",
+    ),
+    receipt="Entered under receipt {v}.",
+    refusal="Refused: another value is on file.",
+    stage="a new stage",
     hints={
         "vague": "Something may be missing here.",
         "explicit": "What you have of it may be incomplete: read the raw text again.",
@@ -104,6 +119,14 @@ CHINESE = Words(
     ),
     rule_outs=("经核实，{entity}的{noun}{v}不成立，请作废。", "{entity}原先的{noun}{v}已被否定，不再采用。"),
     ruled_asks=("{entity}被否定的{noun}是哪一个？", "我们当初为{entity}排除掉的{noun}，请写出来。"),
+    enters=(
+        "请把{entity}的{noun}登记入册，并把回执号给我。",
+        "现在要登记{entity}的{noun}，登记后的回执号是多少？",
+        "{entity}的{noun}可以正式入册了，办完告诉我回执号。",
+    ),
+    receipt="已登记入册，回执号{v}。",
+    refusal="登记被拒：与备案的值不符。",
+    stage="新阶段",
     hints={"vague": "这里可能缺了些什么。", "explicit": "你手头的内容可能不全：请重新读一遍原文。"},
     answer="回答：", joint="", none="无", nones=("无", "没有", "none", "0"), yes=("是", "yes"), no=("否", "不是", "no"),
     unknown=("unknown", "未知", "不知道", "不详"),
