@@ -93,6 +93,9 @@ class Profile:
     fill_marks: tuple[int, ...] = (70, 80, 90)
     run_scope: Literal["turn", "session"] = "turn"
     """A Run is one user turn, or the whole session: then every user message stays in view and nothing can be compressed."""
+    whole_share: float = 0.0
+    """Largest business result that is shown whole, as a share of the view budget: of a larger one the view shows the first page, and
+    the others are read back. 0: all are shown whole."""
     clear_results: bool = False
     """Over budget, the host replaces the oldest results by references before it gives up."""
     admission: int = 0
@@ -153,14 +156,14 @@ _SECOND = replace(_UNIFIED, name="unified@2", position_check=True)
 _THIRD = replace(_SECOND, name="unified@3", prompt="neutral", state_block=True)
 _FOURTH = replace(
     _THIRD, name="unified@4", mapping="D", run_scope="turn", max_notes=16, max_window_notes=8, note_tokens=40, index=True,
-    conflict_flags=True, evidence_gate=True, text_tokens=60,
+    conflict_flags=True, evidence_gate=True, text_tokens=60, whole_share=0.35,
 )  # fmt: skip
 
 PROFILES = {
     p.name: p
     for p in (
         Profile("plain@1"),
-        Profile("core@1", tools=CORE_TOOLS, view_budget=1536, clear_results=True),
+        Profile("core@1", tools=CORE_TOOLS, view_budget=1536, whole_share=0.35, clear_results=True),
         _UNIFIED,
         _SECOND,
         _THIRD,
@@ -169,7 +172,7 @@ PROFILES = {
         replace(_FOURTH, name="unified@4-compact", syntax="compact", tools=(*CORE_TOOLS, "local", *WINDOW_TOOLS)),
         Profile(
             "lean@1", tools=("note", *LEAN_TOOLS), view_budget=1536, clear_results=True, admission=1024, stage_tokens=160,
-            stage_fill=0.6, index_lines=6,
+            stage_fill=0.6, index_lines=6, whole_share=0.35,
         ),
     )
 }  # fmt: skip
