@@ -104,11 +104,12 @@ class Profile:
     """Under lean mechanics: the least size of a finished stage that the host folds."""
     stage_fill: float = 0.0
     """Under lean mechanics: the fill from which the host folds finished stages."""
-    inferences_per_run: int = 10
+    inferences_per_run: int = 20
+    """Room for a policy that pages through a large result: twenty pages, three at a time, with the folds between."""
     notices_per_run: int = 3
     """Turns of a Run that are no call and no answer before the episode ends: a policy that babbles is not asked on."""
-    inferences_per_session: int = 160
-    tokens_per_session: int = 400_000
+    inferences_per_session: int = 800
+    tokens_per_session: int = 2_000_000
     """Input and output, undiscounted."""
     tokens_scope: Literal["session", "turn"] = "session"
     """What the token limit counts over: the whole session, or each user turn anew."""
@@ -150,7 +151,7 @@ class Profile:
 _UNIFIED = Profile(
     "unified@1", tools=(*CORE_TOOLS, *WINDOW_TOOLS), syntax="json", mapping="A", prompt="stages", windows=True, index=False,
     run_scope="session", clear_results=True, page_tokens=256, reply_tokens=256, max_notes=None, max_window_notes=None, note_tokens=None,
-    index_lines=12, inferences_per_run=40, tokens_per_session=400_000,
+    index_lines=12, inferences_per_run=40,
 )  # fmt: skip
 _SECOND = replace(_UNIFIED, name="unified@2", position_check=True)
 _THIRD = replace(_SECOND, name="unified@3", prompt="neutral", state_block=True)
