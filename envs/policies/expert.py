@@ -9,30 +9,23 @@ evidence contradicts; what no readable event holds, it answers ``unknown``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from envs.chat import ChatML
 from envs.policies.base import Sampled, View
-from envs.policies.knowledge import Knowledge, Known
-from envs.policies.reading import (
-    Block,
-    Stated,
-    brief_text,
-    read_request,
-)
+from envs.policies.knowledge import Known
+from envs.policies.paging import first_line
+from envs.policies.reading import Block
+from envs.policies.upkeep import Upkeep
 from envs.profiles import get_profile
 
-MIN_COVERED = 84
-"""Tokens of an exchange below which a fold cannot pay: brief, reference and two index entries cost about as much."""
-MAX_FOLDS = get_profile("core@1").max_folds
 ELSEWHERE = re.compile(r"e(\d+)(?:-e(\d+))? w\d+\b")
-LEAST_SHARE, PADDING = 0.05, "; the rest stands in these events"
-PAGE_ROOM = 320
-"""Tokens of a page with its tag and the call that asks for it."""
+PAGE_ROOM, REPLY_MARGIN = 280, 40
+"""Tokens of a page with its tag and the call that asks for it, and of what a turn adds once."""
 
 
-class Mind(Knowledge):
+class Mind(Upkeep):
     """What the expert does on one view."""
 
     # ---- what to do ---------------------------------------------------------------------------------------------------------
@@ -42,22 +35,34 @@ class Mind(Knowledge):
             return line
         if self.request.call and not self.called():
             return self.request.call
+        if self.seen.managed and self.request.call and (line := self.read_on()):
+            return self.with_room(line)
         if self.seen.managed and self.request.close and (line := self.close_stage()):
             return line
-        line = self.reply()
-        if line.startswith("read ") and self.view.tokens + PAGE_ROOM > self.budget and not self.refused():
-            return self.upkeep() or line  # the page would not fit
-        return line
+        return self.with_room(self.reply())
+
+    def with_room(self, line: str) -> str:
+        """As many of the pages asked for as the view has room for; what makes room where it has none."""
+        if not line.startswith("read ") or self.refused():
+            return line
+        pages = line.split("\n")
+        fit = (self.budget - self.view.tokens - REPLY_MARGIN) // PAGE_ROOM
+        if fit >= len(pages):
+            return line
+        return self.make_room() or "\n".join(pages[: max(1, fit)])
+
+    def read_on(self) -> str:
+        """The next pages of this Run's result, until they give what is asked and what is to be kept."""
+        since = self.question
+        shown = [b.first for b in self.seen.of("paged") if b.place > since.place]
+        shown += [s.part.event for _, s in self.briefs if s.part and s.part.event > since.first]
+        return first_line([self.scan(shown[-1], attr) for attr in self.targets]) if shown else ""
 
     def called(self) -> bool:
         since = self.question
-        if any(b.place > since.place and b.kind in ("result", "cleared") for b in self.seen.blocks):
+        if any(b.place > since.place and b.kind in ("result", "paged", "cleared") for b in self.seen.blocks):
             return True
         return any(b.kind == "fold" and b.first > since.first for b in self.seen.blocks)
-
-    def refused(self) -> bool:
-        """Two refusals since the question: upkeep is given up for this Run instead of trying on."""
-        return sum(b.kind == "reject" and b.place >= self.question.place for b in self.seen.blocks) > 1
 
     def reply(self) -> str:
         request = self.request
@@ -113,27 +118,25 @@ class Mind(Knowledge):
     def check(self, entity: str, attr: str, known: Known | None) -> str:
         """The read-back that the question needs, or nothing."""
         if known:
-            stale = self.open_changes(entity, known.event) or [
-                e for e in [self.contested(entity, attr)] if e and not self.was_read(e)
-            ]
-            if not stale and self.request.verify and not known.evidence and known.event and not self.was_read(known.event):
-                stale = [known.event]
-            return f"read e{stale[0]}" if stale else ""
+            stale = self.open_changes(entity, attr, known.event) or [e for e in [self.contested(entity, attr)] if e]
+            line = first_line([self.scan(e, attr) for e in stale])
+            if not line and self.request.verify and not known.evidence and known.event:
+                line = self.scan(known.event, attr, fresh=True)
+            return line
         for block in self.seen.reads:
-            if block.page < block.pages and entity in block.text and (line := self.rest_of(block)):
+            if block.first < block.last and block.page < block.pages and entity in block.text and (line := self.rest_of(block)):
                 return line
-        places = self.open_changes(entity, 0) or self.places(entity)
-        places = places or [e for e in self.gaps() if not self.was_read(e)]
-        if places:
-            return f"read e{places[0]}"
-        in_view = any(s.entity == entity and not s.changed for _, s in self.results)
-        if in_view:
+        events = sorted({*self.places(entity), *self.listed_events(entity)}, reverse=True)
+        if line := first_line([self.scan(e, attr) for e in [*events, *self.gaps()]]):
+            return line
+        seen = [*self.results, *((b, s) for b, s in self.briefs if s.part)]
+        if any(s.entity == entity and not s.changed for _, s in seen):
             return ""
-        return self.look_for_record(entity)
+        return self.read_list() or self.look_for_record(entity)
 
     def rest_of(self, block: Block) -> str:
-        """The next page of a read-back, unless it was asked for since the question."""
-        line = f"read e{block.first} p{block.page + 1}"
+        """The next page of a read-back of a range, unless it was asked for since the question."""
+        line = f"read e{block.first}-e{block.last} p{block.page + 1}"
         return "" if any(o.text == line and o.place > self.question.place for o in self.seen.own) else line
 
     def look_for(self, words: str) -> str:
@@ -197,187 +200,6 @@ class Mind(Knowledge):
         kept = note or any(s.entity == entity and attr in s.fields for _, s in self.briefs)
         lost = attr in self.request.keep and not self.request.call and not kept and self.was_read(known.event)
         return f"note {key}={known.value} @e{known.event}" if wrong or lost else ""
-
-    # ---- upkeep -------------------------------------------------------------------------------------------------------------
-
-    def unfolded(self, current: bool) -> list[tuple[Block, Stated, str]]:
-        """Results in view of the current Run, or of the finished ones, each with the call before it."""
-        found = []
-        for block, stated in self.results:
-            if block.kind != "result" or (block.place > self.question.place) != current:
-                continue
-            call = next((o.text for o in reversed(self.seen.own) if o.place < block.place), "")
-            found.append((block, stated, call))
-        return found
-
-    @property
-    def full(self) -> bool:
-        """No further fold may stand beside those in view."""
-        return len(self.seen.of("fold")) >= MAX_FOLDS
-
-    def covered(self, block: Block, call: str) -> int:
-        return self.chat.count(call) + self.chat.count(block.text)
-
-    def fits(self, text: str, most: int) -> bool:
-        """Whether a text takes at most ``most`` tokens. No token is less than a byte, so a short text need not be counted."""
-        return len(text.encode()) <= most or self.chat.count(text) <= most
-
-    def constraint_note(self) -> list[str]:
-        """The user's constraints as note lines, those left out that are noted."""
-        key = self.spec.user_fact.key
-        told = self.constraint()
-        note = self.seen.notes.get(key)
-        lines = self.rules.lines(self.seen.notes)
-        if not told or (note and note.value == told.value):
-            return lines
-        return [f"note {key}={told.value} @e{told.event}", *lines]
-
-    @property
-    def keep_limit(self) -> int:
-        """Notes that fields of records may take: a rule and its exceptions need room too."""
-        return 4 if self.rules.value else 6
-
-    def fold_lines(self, block: Block, stated: Stated, call: str, keep: Sequence[str], room: int) -> list[str]:
-        """Notes of what was declared important or was noted before, and the fold of one exchange."""
-        noted: dict[str, str] = {}
-        for attr, value in stated.fields.items():
-            held = self.seen.notes.get(self.spec.key(stated.entity, attr))
-            if (held and held.value != value and held.source < block.first) or (
-                attr in keep and not held and len(self.seen.notes) < self.keep_limit
-            ):
-                noted[attr] = value
-        notes = [f"note {self.spec.key(stated.entity, a)}={v} @e{block.first}" for a, v in noted.items()]
-        order = [a.name for a in self.spec.attrs if a.name in stated.fields and (stated.changed or a.name not in noted)]
-        order.sort(key=lambda a: a not in keep)
-        most = int(0.25 * self.covered(block, call))
-
-        def brief(fields: Mapping[str, str]) -> str:
-            return brief_text(self.spec, stated.entity, stated.source, fields, stated.changed)
-
-        def turn(fields: Mapping[str, str]) -> list[str]:
-            return [*notes, f"fold e{block.first - 1}-e{block.first} {brief(fields)} @e{block.first}"]
-
-        def holds(fields: Mapping[str, str]) -> bool:
-            return self.fits(brief(fields), most) and self.fits("\n".join(turn(fields)), room)
-
-        wanted = {a: stated.fields[a] for a in order[: 2 if stated.changed else 3]}
-        kept = dict[str, str]()
-        if holds(wanted):  # nearly always: counting tokens is what takes time here
-            kept = wanted
-        else:
-            for attr, value in wanted.items():
-                if holds({**kept, attr: value}):
-                    kept[attr] = value
-        if stated.changed and len(kept) < len(order):
-            kept = {}  # a change is listed whole or not at all: a brief without values says that it must be read
-        return turn(kept)
-
-    def close_stage(self) -> str:
-        """Fold the finished stage of this Run."""
-        if self.refused():
-            return ""
-        for block, stated, call in self.unfolded(current=True):
-            if self.covered(block, call) >= MIN_COVERED:
-                if self.full:
-                    return self.compress()
-                if len(pending := self.constraint_note()) > 1:
-                    return "\n".join(pending[:3])  # too much for one turn beside the fold
-                lines = self.fold_lines(block, stated, call, self.request.keep, room=78)
-                return "\n".join(self.constraint_note() + lines if len(self.seen.notes) < 7 else lines)
-        return ""
-
-    def manage(self) -> str:
-        """Past 70 % fill: fold finished exchanges still in full, else compress the finished Runs."""
-        if self.view.tokens < 0.7 * self.budget or self.refused():
-            return ""
-        return self.upkeep()
-
-    def upkeep(self) -> str:
-        """Fold a finished exchange still in full, else compress the finished Runs; nothing when there is nothing to gain."""
-        for block, stated, call in () if self.full else self.unfolded(current=False):
-            if self.covered(block, call) >= MIN_COVERED:
-                keep = self.kept_of(block)
-                return "\n".join(self.fold_lines(block, stated, call, keep, room=88))
-        return self.compress()
-
-    def kept_of(self, block: Block) -> Sequence[str]:
-        users = [b for b in self.seen.of("user") if b.place <= block.place]
-        return read_request(self.spec, users[-1].text).keep if users else ()
-
-    def compress(self) -> str:
-        """Everything before the current Run becomes pointers: which record stands in which events."""
-        upto = self.question.first - 1
-        before = self.seen.blocks[: next(i for i, b in enumerate(self.seen.blocks) if b is self.question)]
-        if sum(b.kind == "user" for b in before) < 3:
-            return ""
-        pointers = {name: list(p.events) for name, p in self.summary.items()}
-        for block, stated in [*self.briefs, *self.results]:
-            if block.kind in ("fold", "result") and block.last <= upto:
-                pointers.setdefault(stated.entity, []).append((block.keep or (block.last,))[-1])
-        for block in self.seen.of("cleared"):
-            call = next((o.text for o in reversed(self.seen.own) if o.place < block.place), "")
-            if m := re.search(r"=(\w+)", call):
-                pointers.setdefault(m[1], []).append(block.first)
-        notes = [*self.constraint_note(), *self.renotes()]
-        if len(notes) > 1:
-            return "\n".join(notes[:3])
-        facts: dict[str, dict[str, str]] = {name: {} for name in pointers}
-        # References that folds keep must be kept on, by name or by citation.
-        held = [k for b in (*self.seen.of("boundary"), *(b for b, _ in self.briefs)) for k in b.keep if k <= upto]
-        covered = sum(self.chat.count(b.text) for b in before)
-        covered += sum(self.chat.count(o.text) for o in self.seen.own if o.place < self.question.place)
-        most = sum(self.chat.count(n) + 1 for n in notes) + int(0.24 * covered) + 3  # a longer text would gain too little
-
-        def said() -> str:
-            entries = []
-            for name, events in pointers.items():
-                body = ", ".join(f"{self.spec.attr(a).noun} {v}" for a, v in facts[name].items())
-                entries.append(f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f": {body}" if body else ""))
-            return "; ".join(entries)
-
-        def turn(padding: str = "") -> str:
-            named = {e for events in pointers.values() for e in events}
-            lost = [k for k in held if k not in named][-8:]
-            cites = f" @{','.join(f'e{k}' for k in lost)}" if lost else ""
-            return "\n".join([*notes, f"compress e{upto} {said()}{padding}{cites}"])
-
-        while not self.fits(turn(), min(92, most)) and len(pointers) > 1:
-            del pointers[next(iter(pointers))]
-        # As many values as the turn holds, newest record first: one field of each, then a second.
-        for _ in range(2):
-            for name in reversed(pointers):
-                attr, value = self.unkept(name, facts[name])
-                if attr:
-                    facts[name][attr] = value
-                    if not self.fits(turn(), min(84, most)):
-                        del facts[name][attr]
-        if not pointers:
-            return ""
-        padding, least = "", min(LEAST_SHARE * covered, 70)
-        while self.chat.count(said() + padding) < least:  # too short a text for much is refused as empty
-            padding += PADDING
-        return turn(padding)
-
-    def renotes(self) -> list[str]:
-        """Notes of records that a result in view has made out of date: once it is compressed nothing would tell."""
-        lines = []
-        for entity in self.records():
-            for attr in self.spec.attrs:
-                key = self.spec.key(entity, attr.name)
-                note, known = self.seen.notes.get(key), self.known(entity, attr.name)
-                if note and known and known.value != note.value and known.event > note.source:
-                    lines.append(f"note {key}={known.value} @e{known.event}")
-        return lines
-
-    def unkept(self, entity: str, kept: dict[str, str]) -> tuple[str, str]:
-        """The first field of a record whose value is certain, not noted, and not in the summary yet."""
-        for attr in self.spec.attrs:
-            if attr.name in kept or self.spec.key(entity, attr.name) in self.seen.notes:
-                continue
-            known = self.known(entity, attr.name)
-            if known and not self.open_changes(entity, known.event):
-                return attr.name, known.value
-        return "", ""
 
 
 @lru_cache

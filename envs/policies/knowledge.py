@@ -25,6 +25,8 @@ from envs.policies.reading import (
 from envs.policies.rulings import Rules
 from envs.tasks.engine import NONE, FamilySpec
 
+REPLY_ROOM = 84
+"""Tokens of a turn's text that leave room for the call around it, under the reply cap of ``core@1``."""
 GAP = re.compile(r"e(\d+)(?:-e(\d+))? dropped\b")
 
 
@@ -58,8 +60,8 @@ def ref_of(block: Block, stated: Stated) -> int:
 class Knowledge:
     """One view as the expert understands it."""
 
-    def __init__(self, view: View, chat: ChatML, budget: int) -> None:
-        self.view, self.chat, self.budget = view, chat, budget
+    def __init__(self, view: View, chat: ChatML, budget: int, reply: int = REPLY_ROOM) -> None:
+        self.view, self.chat, self.budget, self.reply_room = view, chat, budget, reply
         self.seen: Seen = read_view(view.messages)
         self.spec: FamilySpec = self.seen.spec
         self.question: Block = self.seen.question
@@ -85,7 +87,8 @@ class Knowledge:
                 tails = [s.part.tail for s in known if s.part and s.part.last == block.start - 1]
                 fields = dict(fields_of(self.spec, block.text))
                 for tail in tails[-1:]:  # a page may begin in mid-sentence, and a brief keeps no space at its end
-                    fields |= fields_of(self.spec, tail + block.text) | fields_of(self.spec, f"{tail} {block.text}")
+                    fields.update(fields_of(self.spec, tail + block.text))
+                    fields.update(fields_of(self.spec, f"{tail} {block.text}"))
                 found.append((block, replace(known[-1], fields=fields, part=None)))
         return found
 

@@ -12,7 +12,9 @@ from envs.policies.reading import Block, Own, Stated, list_text, summary
 
 PAGES_A_TURN = 3
 """Pages asked for in one turn, at most: a fact stands on one of them, so more would often be read in vain."""
-ENTRY = re.compile(r"e(\d+)(?:-e(\d+))? (\S+)")
+ENTRY = re.compile(r"e(\d+)(?:-e(\d+))? ([\w+-]+)")
+LEAST_SHARE = 0.05
+"""Of what a brief or summary covers: one of four percent is refused as empty."""
 TAG_TOKENS = 12
 """Tokens of the line over a page, about."""
 
@@ -30,6 +32,11 @@ class Group:
 
 class Paging(Knowledge):
     """Reading on in what the view shows in part."""
+
+    @property
+    def most_covered(self) -> int:
+        """Tokens that one fold may take: its brief must say a share of them, and fit a reply."""
+        return int(self.reply_room / LEAST_SHARE)
 
     # ---- pages --------------------------------------------------------------------------------------------------------------
 
@@ -64,8 +71,9 @@ class Paging(Knowledge):
         return "\n".join(f"read e{event}" + (f" p{p}" if p > 1 else "") for p in near)
 
     def in_range(self, event: int) -> bool:
-        """Whether a read-back of a range since the question holds the event."""
-        return any(b.first <= event <= b.last and b.first < b.last for b in self.seen.of("read") if b.place > self.question.place)
+        """Whether a read-back of a range holds the event: in view, or asked for since the question."""
+        wide = [b for b in self.seen.of("read") if b.first <= event <= b.last and b.first < b.last]
+        return any(b.place > self.question.place for b in wide) or (bool(wide) and any(b.last == event for b, _ in self.results))
 
     def open_changes(self, entity: str, attr: str, after: int) -> list[int]:
         """Changes of the record after ``after`` that may give the field and were not seen whole: events to read, newest first."""
@@ -113,7 +121,8 @@ class Paging(Knowledge):
                 gone.update(range(int(m[1]), int(m[2] or m[1]) + 1))
         found: dict[int, int] = {}
         now = 0
-        for item in sorted([*self.seen.blocks, *self.seen.own], key=lambda i: i.place):
+        items: list[Block | Own] = [*self.seen.blocks, *self.seen.own]
+        for item in sorted(items, key=lambda i: i.place):
             if isinstance(item, Own):
                 now += 1
                 while now in gone:
@@ -124,6 +133,11 @@ class Paging(Knowledge):
                     found[item.place - 1] = item.first - 1 if now < item.first - 1 else found[item.place - 1]
                 now = max(now, item.last)
         return found, max(now, top) + 1
+
+    @property
+    def next_event(self) -> int:
+        """The event that this turn will be."""
+        return self.numbers[1]
 
     def groups(self) -> list[Group]:
         """The groups of pages in view, in order. A group ends where its fold's least text would not fit a reply."""
@@ -157,8 +171,9 @@ class Paging(Knowledge):
         return block.kind == "paged" or asked in own.text.split("\n")
 
     def stretch(self, group: Group) -> tuple[Block, Stated] | None:
-        """The joined pages of a group's event, and what they state."""
-        return next(((b, s) for b, s in reversed(self.results) if b.first == b.last == group.event and b.start), None)
+        """The joined pages of a group's event, and what they state; None where they are of no record."""
+        found = [(b, s) for b, s in self.results if b.first == b.last == group.event]
+        return next(((b, s) for b, s in found if b.place >= group.place), None)
 
 
 def first_line(lines: Sequence[str]) -> str:

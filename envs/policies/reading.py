@@ -357,7 +357,8 @@ def brief_facts(spec: FamilySpec, text: str) -> Stated | None:
             if m := PART.match(rest):
                 rest, _, tail = rest[m.end() :].partition(TAIL)
                 missed = WITHOUT.search(rest)
-                part = Part(*(int(x) for x in m.groups()), MORE not in rest, missed[1] if missed else "", tail)
+                event, first, last, pages = (int(x) for x in m.groups())
+                part = Part(event, first, last, pages, MORE not in rest, missed[1] if missed else "", tail)
             return Stated(got["entity"], got.get("source") or "", pairs(spec, rest), changed, part)
     return None
 
