@@ -24,6 +24,9 @@ ELSEWHERE = re.compile(r"e(\d+)(?:-e(\d+))? w\d+\b")
 PAGE_ROOM, REPLY_MARGIN = 280, 40
 """Tokens of a page with its tag and the call that asks for it, and of what a turn adds once."""
 
+NEXT_TURN = 120
+"""Tokens of an answer or a search with what comes next: the user's next message or the hits."""
+
 
 class Mind(Upkeep):
     """What the expert does on one view."""
@@ -43,8 +46,10 @@ class Mind(Upkeep):
 
     def with_room(self, line: str) -> str:
         """As many of the pages asked for as the view has room for; what makes room where it has none."""
-        if not line.startswith("read ") or self.refused():
+        if not self.seen.managed or self.refused():
             return line
+        if not line.startswith("read "):
+            return (self.view.tokens + NEXT_TURN > self.budget and self.make_room()) or line
         pages = line.split("\n")
         fit = (self.budget - self.view.tokens - REPLY_MARGIN) // PAGE_ROOM
         if fit >= len(pages):

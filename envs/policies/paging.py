@@ -15,7 +15,7 @@ PAGES_A_TURN = 3
 ENTRY = re.compile(r"e(\d+)(?:-e(\d+))? ([\w+-]+)")
 LEAST_SHARE = 0.05
 """Of what a brief or summary covers: one of four percent is refused as empty."""
-TAG_TOKENS = 12
+TAG_TOKENS = 8
 """Tokens of the line over a page, about."""
 
 

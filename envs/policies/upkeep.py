@@ -130,7 +130,8 @@ class Upkeep(Paging):
         tail = block.text[block.text.rfind(". ") + 1 :].strip() if block.page < block.pages else ""
         tail = f"{TAIL}{tail}" if 0 < len(tail) <= MOST_TAIL else ""
         cite = f" @e{group.event}" if group.first <= group.event <= group.last else ""
-        names = [a.name for a in self.spec.attrs if a.name in stated.fields]
+        # What a newer event has changed is left out: a brief that stands alone later must not say the old value.
+        names = [a for a, v in stated.fields.items() if (k := self.known(stated.entity, a)) and k.value == v]
         names.sort(key=lambda a: (a not in keep, a not in self.targets))
         missed = [a for a in self.targets if a not in stated.fields]
 
@@ -145,6 +146,8 @@ class Upkeep(Paging):
 
         while names and not (self.fits(text(names), int(0.24 * group.covered)) and self.fits("\n".join(turn()), most)):
             names.pop()
+        if not self.fits(text(names), int(0.24 * group.covered)):
+            return []
         padding, least = "", LEAST_SHARE * group.covered + 1
         while self.chat.count(text(names, padding)) < least:
             padding += PADDING
@@ -158,17 +161,18 @@ class Upkeep(Paging):
 
     def fold_pages(self, current: bool) -> str:
         """Fold the first pages in view: of this Run, or of the finished ones, where a result shown in part is left."""
-        for group in self.groups():
-            if (group.place > self.question.place) == current:
-                lines = self.part_lines(group, self.kept_at(group.place), self.reply_room + 4)
-                if lines:
-                    return self.compress() if self.full else "\n".join(lines)
+        groups = [g for g in self.groups() if (g.place > self.question.place) == current]
+        if not current:
+            groups.sort(key=lambda g: -g.covered)  # any rewrite takes all read-backs of finished Runs along
+        for group in groups:
+            if lines := self.part_lines(group, self.kept_at(group.place), self.reply_room + 4):
+                return self.compress() if self.full else "\n".join(lines)
         return ""
 
     def make_room(self) -> str:
         """A rewrite that frees room: the cheapest first."""
         line = self.upkeep(least=ROOM_LEAST)
-        return line or self.fold_pages(current=False) or self.fold_pages(current=True) or self.upkeep()
+        return line or self.fold_pages(current=True) or self.upkeep()
 
     def close_stage(self) -> str:
         """Fold the finished stage of this Run."""
@@ -201,7 +205,7 @@ class Upkeep(Paging):
                 keep = self.kept_of(block)
                 return "\n".join(self.fold_lines(block, stated, call, keep, room=88))
         paged = not self.full and any(b.place < self.question.place for b in self.seen.of("paged"))
-        return (paged and self.fold_pages(current=False)) or self.compress(least)
+        return (paged and self.fold_pages(current=False)) or self.compress(least) or self.fold_pages(current=False)
 
     def kept_of(self, block: Block) -> Sequence[str]:
         return self.kept_at(block.place)
@@ -219,6 +223,8 @@ class Upkeep(Paging):
             return ""
         pointers = {name: list(p.events) for name, p in self.summary.items()}
         for block, stated in [*self.briefs, *self.results]:
+            if stated.part and not block.keep:
+                continue  # read back: an older summary knows the record, and what changed it
             if block.kind in ("fold", "result", "paged") and block.last <= upto:
                 pointers.setdefault(stated.entity, []).append(ref_of(block, stated))
         for block in self.seen.of("cleared"):
@@ -240,7 +246,7 @@ class Upkeep(Paging):
 
         def said() -> str:
             entries = []
-            for name, events in pointers.items():
+            for name, events in ((n, e) for n, e in pointers.items() if e):
                 body = ", ".join(f"{self.spec.attr(a).noun} {v}" for a, v in facts[name].items())
                 entries.append(f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f": {body}" if body else ""))
             if lists:
@@ -253,16 +259,22 @@ class Upkeep(Paging):
             cites = f" @{','.join(f'e{k}' for k in lost)}" if lost else ""
             return "\n".join([*notes, f"compress e{upto} {said()}{padding}{cites}"])
 
+        top = min(self.reply_room + 8, most)
         if len(pointers) >= LISTED:
             # A later summary without room for all names this turn, which can be read back.
             lists = [*self.listed[:-1][-1:], self.next_event]
-        if not self.fits(turn(), min(self.reply_room + 8, most)) and self.listed:
+        if not self.fits(turn(), top) and self.listed:
             lists = [self.listed[-1], self.next_event]
-            for name in list(pointers)[: len(self.summary) // 2]:
-                if len(pointers) > 1:
-                    del pointers[name]
-        while not self.fits(turn(), min(self.reply_room + 8, most)) and len(pointers) > 1:
-            del pointers[next(iter(pointers))]
+            # The oldest half is left to the summary before, as far as that one has it.
+            for name, told in list(self.summary.items())[: (len(self.summary) + 1) // 2]:
+                pointers[name] = [e for e in pointers[name] if e not in told.events]
+        while not self.fits(turn(), top) and sum(map(bool, pointers.values())) > 1:
+            left = [n for n in self.summary if set(pointers[n]) & set(self.summary[n].events)] if self.listed else []
+            name = left[0] if left else next(n for n in pointers if pointers[n])
+            pointers[name] = [e for e in pointers[name] if left and e not in self.summary[name].events]
+        pointers = {name: events for name, events in pointers.items() if events}
+        if not self.fits(turn(), top):
+            return ""
         # As many values as the turn holds, newest record first: one field of each, then a second.
         for _ in range(2):
             for name in reversed(pointers):
