@@ -54,14 +54,22 @@ class Mind(Upkeep):
         fit = (self.budget - self.view.tokens - REPLY_MARGIN) // PAGE_ROOM
         if fit >= len(pages):
             return line
-        return self.make_room() or "\n".join(pages[: max(1, fit)])
+        if made := self.make_room():
+            return made
+        # A view that overflows ends the session: better to leave one question open.
+        return "\n".join(pages[:fit]) if fit > 0 else "; ".join(f"{s}=unknown" for s in self.request.slots)
 
     def read_on(self) -> str:
-        """The next pages of this Run's result, until they give what is asked and what is to be kept."""
+        """The next pages of this Run's result, until they give what is asked and what is to be kept; of a change, all of them: what
+        it leaves as it was is then known too.
+        """
         since = self.question
         shown = [b.first for b in self.seen.of("paged") if b.place > since.place]
         shown += [s.part.event for _, s in self.briefs if s.part and s.part.event > since.first]
-        return first_line([self.scan(shown[-1], attr) for attr in self.targets]) if shown else ""
+        if not shown:
+            return ""
+        changed = self.request.call.startswith(f"{self.spec.change.name} ")
+        return first_line([self.scan(shown[-1], attr) for attr in ([""] if changed else self.targets)])
 
     def called(self) -> bool:
         since = self.question
@@ -131,7 +139,8 @@ class Mind(Upkeep):
         for block in self.seen.reads:
             if block.first < block.last and block.page < block.pages and entity in block.text and (line := self.rest_of(block)):
                 return line
-        events = sorted({*self.places(entity), *self.listed_events(entity)}, reverse=True)
+        others = {e for e, changed in self.changes_of(entity).items() if attr not in changed}
+        events = sorted({*self.places(entity), *(e for p in self.pointers(entity) for e in p.events)} - others, reverse=True)
         if line := first_line([self.scan(e, attr) for e in [*events, *self.gaps()]]):
             return line
         seen = [*self.results, *((b, s) for b, s in self.briefs if s.part)]

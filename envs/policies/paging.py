@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from envs.policies.knowledge import Knowledge, event_of
-from envs.policies.reading import Block, Own, Stated, list_text, summary
+from envs.policies.reading import Block, Own, Pointer, Stated, list_text, summary
 
 PAGES_A_TURN = 3
 """Pages asked for in one turn, at most: a fact stands on one of them, so more would often be read in vain."""
@@ -62,7 +62,7 @@ class Paging(Knowledge):
             if attr in stated.fields:
                 return ""
             pages = part.pages
-            if part.whole or (attr and part.without == self.spec.attr(attr).noun):
+            if part.whole or not attr or (part.without == self.spec.attr(attr).noun):
                 seen.update(range(part.first, part.last + 1))
         if not pages:
             return f"read e{event}"
@@ -103,10 +103,22 @@ class Paging(Knowledge):
         """The next earlier summary to read."""
         return next((f"read e{event}" for event, text in self.lists() if not text), "")
 
-    def listed_events(self, entity: str) -> list[int]:
-        """Events of a record according to the earlier summaries that were read."""
-        found = [summary(self.spec, text).get(entity) for _, text in self.lists() if text]
-        return [e for pointer in found if pointer for e in pointer.events]
+    def pointers(self, entity: str) -> list[Pointer]:
+        """What the summary in view and the earlier ones that were read say of a record."""
+        told = [self.summary, *(summary(self.spec, text) for _, text in self.lists() if text)]
+        return [held[entity] for held in told if entity in held]
+
+    def changes_of(self, entity: str) -> dict[int, tuple[str, ...]]:
+        """Changes of a record that are known to the last field: event -> fields. Others are left out."""
+        found = {max(p.events): p.changes for p in self.pointers(entity) if p.changes}
+        for stated in (s for _, s in self.briefs if s.part and s.changed and s.entity == entity):
+            assert stated.part
+            event = stated.part.event
+            parts = [s for _, s in self.briefs if s.part and s.part.event == event]
+            pages = {n for s in parts if s.part and s.part.whole for n in range(s.part.first, s.part.last + 1)}
+            if len(pages) == stated.part.pages:
+                found[event] = tuple(sorted({a for s in parts for a in s.fields}))
+        return found
 
     # ---- numbers of the policy's own turns, which carry no tag -------------------------------------------------------------
 

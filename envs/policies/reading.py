@@ -37,8 +37,8 @@ NOTE_KEY = re.compile(r"[a-z0-9_.]{1,40}")
 NOTE_REFS = re.compile(r"@e\d+(?:,e\d+)*")
 NOTE_MARKS = ("old", "open", "candidate", "pending")
 KEPT = re.compile(r" @(e\d+(?:,e\d+)*)$")
-POINTER = re.compile(r"(\w+) (e\d+(?:,e\d+)*)(?:: (.*))?$")
-"""One entry of a summary: ``desks e3,e8: total 9500``."""
+POINTER = re.compile(r"(\w+) (e\d+(?:,e\d+)*)(?: \(([^)]*)\))?(?:: (.*))?$")
+"""One entry of a summary: ``desks e3,e8: total 9500``; ``desks e3,e8 (total)`` where all that e8 changed is the total."""
 PART = re.compile(r" \(e(\d+) p(\d+)-(\d+)/(\d+)\)")
 WITHOUT = re.compile(r"; nothing on the ([^;]+)")
 MORE, TAIL = "; more stands there", "; breaks off at: "
@@ -384,6 +384,8 @@ class Pointer:
 
     events: tuple[int, ...]
     fields: Mapping[str, str]
+    changes: tuple[str, ...] = ()
+    """All fields that the newest event changes, where the summary says so."""
 
 
 @remembered
@@ -392,7 +394,9 @@ def summary(spec: FamilySpec, text: str) -> Mapping[str, Pointer]:
     found = {}
     for entry in text.split("; "):
         if m := POINTER.match(entry):
-            found[m[1]] = Pointer(tuple(int(e[1:]) for e in m[2].split(",")), pairs(spec, m[3] or ""))
+            events, nouns = tuple(int(e[1:]) for e in m[2].split(",")), (m[3] or "").split(", ")
+            changes = tuple(a.name for a in spec.attrs if a.noun in nouns)
+            found[m[1]] = Pointer(events, pairs(spec, m[4] or ""), changes)
     return MappingProxyType(found)
 
 

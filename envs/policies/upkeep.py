@@ -219,7 +219,9 @@ class Upkeep(Paging):
         """Everything before the current Run becomes pointers: which record stands in which events."""
         upto = self.question.first - 1
         before = self.seen.blocks[: next(i for i, b in enumerate(self.seen.blocks) if b is self.question)]
-        if sum(b.kind == "user" for b in before) < 3 or any(b.last >= upto for b in self.seen.of("boundary")):
+        if any(b.last >= upto for b in self.seen.of("boundary")):
+            return ""
+        if sum(b.kind == "user" for b in before) < (2 if any(s.part for _, s in self.briefs) else 3):
             return ""
         pointers = {name: list(p.events) for name, p in self.summary.items()}
         for block, stated in [*self.briefs, *self.results]:
@@ -243,12 +245,15 @@ class Upkeep(Paging):
             return ""
         most = sum(self.chat.count(n) + 1 for n in notes) + int(0.24 * covered) + 3  # a longer text would gain too little
         lists: list[int] = []
+        changed = {e: fields for name in pointers for e, fields in self.changes_of(name).items()}
 
         def said() -> str:
             entries = []
             for name, events in ((n, e) for n, e in pointers.items() if e):
                 body = ", ".join(f"{self.spec.attr(a).noun} {v}" for a, v in facts[name].items())
-                entries.append(f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f": {body}" if body else ""))
+                changes = ", ".join(self.spec.attr(a).noun for a in changed.get(max(events), ()))
+                entry = f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f" ({changes})" if changes else "")
+                entries.append(entry + (f": {body}" if body else ""))
             if lists:
                 entries.append("lists " + ",".join(f"e{e}" for e in lists))
             return "; ".join(entries)
