@@ -31,6 +31,9 @@ NEXT_TURN = 120
 class Mind(Upkeep):
     """What the expert does on one view."""
 
+    blind = False
+    """There is no room to read anything back."""
+
     # ---- what to do ---------------------------------------------------------------------------------------------------------
 
     def act(self) -> str:
@@ -38,14 +41,19 @@ class Mind(Upkeep):
             return line
         if self.request.call and not self.called():
             return self.request.call
-        if self.seen.managed and self.request.call and (line := self.read_on()):
-            return self.with_room(line)
+        if self.seen.managed and self.request.call and (pages := self.read_on()) and (line := self.with_room(pages)):
+            return line
         if self.seen.managed and self.request.close and (line := self.close_stage()):
             return line
-        return self.with_room(self.reply())
+        if line := self.with_room(self.reply()):
+            return line
+        self.blind = True
+        return self.reply()
 
     def with_room(self, line: str) -> str:
-        """As many of the pages asked for as the view has room for; what makes room where it has none."""
+        """As many of the pages asked for as the view has room for; what makes room where it has none. Nothing where nothing can: a
+        view that overflows ends the session, and it is better to answer one question by what is known.
+        """
         if not self.seen.managed or self.refused():
             return line
         if not line.startswith("read "):
@@ -56,8 +64,7 @@ class Mind(Upkeep):
             return line
         if made := self.make_room():
             return made
-        # A view that overflows ends the session: better to leave one question open.
-        return "\n".join(pages[:fit]) if fit > 0 else "; ".join(f"{s}=unknown" for s in self.request.slots)
+        return "\n".join(pages[: max(fit, 0)])
 
     def read_on(self) -> str:
         """The next pages of this Run's result, until they give what is asked and what is to be kept; of a change, all of them: what
@@ -130,6 +137,8 @@ class Mind(Upkeep):
 
     def check(self, entity: str, attr: str, known: Known | None) -> str:
         """The read-back that the question needs, or nothing."""
+        if self.blind:
+            return ""
         if known:
             stale = self.open_changes(entity, attr, known.event) or [e for e in [self.contested(entity, attr)] if e]
             line = first_line([self.scan(e, attr) for e in stale])
@@ -191,7 +200,7 @@ class Mind(Upkeep):
         return entity in hit.text and sum(w in hit.text for w in wanted) >= min(2, len(wanted))
 
     def search(self, searches: Sequence[str], events: Callable[[Block], list[int]]) -> str:
-        if not self.seen.managed or not (self.seen.of("boundary") or ELSEWHERE.search(self.seen.out)):
+        if self.blind or not self.seen.managed or not (self.seen.of("boundary") or ELSEWHERE.search(self.seen.out)):
             return ""
         made = {o.text for o in self.seen.own if o.place > self.question.place}
         for words in searches:

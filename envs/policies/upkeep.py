@@ -221,7 +221,8 @@ class Upkeep(Paging):
         before = self.seen.blocks[: next(i for i, b in enumerate(self.seen.blocks) if b is self.question)]
         if any(b.last >= upto for b in self.seen.of("boundary")):
             return ""
-        if sum(b.kind == "user" for b in before) < (2 if any(s.part for _, s in self.briefs) else 3):
+        paged = any(s.part for _, s in self.briefs)
+        if sum(b.kind == "user" for b in before) < (1 if paged else 3):
             return ""
         pointers = {name: list(p.events) for name, p in self.summary.items()}
         for block, stated in [*self.briefs, *self.results]:
@@ -241,7 +242,7 @@ class Upkeep(Paging):
         held = [k for b in (*self.seen.of("boundary"), *(b for b, _ in self.briefs)) for k in b.keep if k <= upto]
         covered = sum(self.chat.count(b.text) for b in before)
         covered += sum(self.chat.count(o.text) for o in self.seen.own if o.place < self.question.place)
-        if covered < enough:
+        if covered < max(enough, ROOM_LEAST * paged):
             return ""
         most = sum(self.chat.count(n) + 1 for n in notes) + int(0.24 * covered) + 3  # a longer text would gain too little
         lists: list[int] = []
