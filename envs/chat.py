@@ -65,6 +65,7 @@ class ChatML:
         self._encode = lru_cache(maxsize=200_000)(self._encode_uncached)
         self._pieces: dict[str, tuple[int, ...]] = {}
         self._host = lru_cache(maxsize=200_000)(self._host_uncached)
+        self._pages = lru_cache(maxsize=512)(self._pages_uncached)
         self._by_piece = all(self._engine([t])[0] == self._joined(t) for t in _PROBE)
         self.newline = self.encode("\n")
         self.generation = (self.start_id, *self.encode("assistant\n"))
@@ -132,9 +133,9 @@ class ChatML:
 
     def pages(self, text: str, size: int) -> list[str]:
         """Split text into pages of at most ``size`` tokens whose concatenation is exactly the text (at least one page)."""
-        ids = self.encode(text)
-        if len(ids) <= size:
-            return [text]
+        return [text] if len(self.encode(text)) <= size else list(self._pages(text, size))
+
+    def _pages_uncached(self, text: str, size: int) -> tuple[str, ...]:
         encoded = self.tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
         starts = [a for a, _ in encoded["offset_mapping"]]
         cuts, begin = [0], 0
@@ -149,11 +150,11 @@ class ChatML:
                 break
             cuts.append(starts[end])
             begin = end
-        return [text[a:b] for a, b in zip(cuts, [*cuts[1:], len(text)], strict=True)]
+        return tuple(text[a:b] for a, b in zip(cuts, [*cuts[1:], len(text)], strict=True))
 
     def clip(self, text: str, size: int) -> str:
         """The first ``size`` tokens of text, as text."""
-        return self.pages(text, size)[0]
+        return text if len(self.encode(text)) <= size else self._pages_uncached(text, size)[0]
 
 
 def _own_backend(tokenizer: Any) -> Any:

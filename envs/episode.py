@@ -109,7 +109,7 @@ class Episode:
         """The input of the next inference. Raises RuntimeError when the episode is over."""
         view = self._open_view()
         # A copy: whatever a policy does to it, the record holds what was rendered.
-        return View(list(view.messages), list(view.ids), list(view.out), view.visible)
+        return View(list(view.messages), list(view.ids), list(view.out), view.visible, view.parts)
 
     def _open_view(self) -> View:
         if self.done or self._view is None:
@@ -354,7 +354,7 @@ class Episode:
         if not self.profile.clear_results:
             return False
         newest = self.log.newest_turn
-        for seq in sorted(view.visible):
+        for seq in sorted(view.visible | view.parts):
             event = self.log.main(seq)
             if event.role == "tool" and (event.run < self.state.run or seq < newest):
                 self._log_host(f"[host] cleared e{seq}", "clear")

@@ -95,6 +95,9 @@ class Profile:
     fill_marks: tuple[int, ...] = (70, 80, 90)
     run_scope: Literal["turn", "session"] = "turn"
     """A Run is one user turn, or the whole session: then every user message stays in view and nothing can be compressed."""
+    whole_share: float = 0.0
+    """Largest business result that is shown whole, as a share of the view budget: of a larger one the view shows the first page, and
+    the others are read back. 0: all are shown whole."""
     clear_results: bool = False
     """Over budget, the host replaces the oldest results by references before it gives up."""
     admission: int = 0
@@ -103,11 +106,12 @@ class Profile:
     """Under lean mechanics: the least size of a finished stage that the host folds."""
     stage_fill: float = 0.0
     """Under lean mechanics: the fill from which the host folds finished stages."""
-    inferences_per_run: int = 10
+    inferences_per_run: int = 20
+    """Room for a policy that pages through a large result: twenty pages, three at a time, with the folds between."""
     notices_per_run: int = 3
     """Turns of a Run that are no call and no answer before the episode ends: a policy that babbles is not asked on."""
-    inferences_per_session: int = 160
-    tokens_per_session: int = 400_000
+    inferences_per_session: int = 800
+    tokens_per_session: int = 2_000_000
     """Input and output, undiscounted."""
     tokens_scope: Literal["session", "turn"] = "session"
     """What the token limit counts over: the whole session, or each user turn anew."""
@@ -149,20 +153,20 @@ class Profile:
 _UNIFIED = Profile(
     "unified@1", tools=(*CORE_TOOLS, *WINDOW_TOOLS), syntax="json", mapping="A", prompt="stages", windows=True, index=False,
     run_scope="session", clear_results=True, page_tokens=256, reply_tokens=256, max_notes=None, max_window_notes=None, note_tokens=None,
-    index_lines=12, inferences_per_run=40, tokens_per_session=400_000,
+    index_lines=12, inferences_per_run=40,
 )  # fmt: skip
 _SECOND = replace(_UNIFIED, name="unified@2", position_check=True)
 _THIRD = replace(_SECOND, name="unified@3", prompt="neutral", state_block=True)
 _FOURTH = replace(
     _THIRD, name="unified@4", mapping="D", run_scope="turn", max_notes=16, max_window_notes=8, note_tokens=40, index=True,
-    conflict_flags=True, evidence_gate=True, text_tokens=60,
+    conflict_flags=True, evidence_gate=True, text_tokens=60, whole_share=0.35,
 )  # fmt: skip
 
 PROFILES = {
     p.name: p
     for p in (
         Profile("plain@1"),
-        Profile("core@1", tools=CORE_TOOLS, view_budget=1536, clear_results=True),
+        Profile("core@1", tools=CORE_TOOLS, view_budget=1536, whole_share=0.35, clear_results=True),
         _UNIFIED,
         _SECOND,
         _THIRD,
@@ -171,7 +175,7 @@ PROFILES = {
         replace(_FOURTH, name="unified@4-compact", syntax="compact", tools=(*CORE_TOOLS, "local", *WINDOW_TOOLS)),
         Profile(
             "lean@1", tools=("note", *LEAN_TOOLS), view_budget=1536, clear_results=True, admission=1024, stage_tokens=160,
-            stage_fill=0.6, index_lines=6,
+            stage_fill=0.6, index_lines=6, whole_share=0.35,
         ),
     )
 }  # fmt: skip

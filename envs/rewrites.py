@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from envs.calls import Done, Host, Rejected, resolve, span
 from envs.compact import Call
+from envs.shown import shown_text
 from envs.state import Boundary, Fold, State, exchange_of, fold_at, last_before, reason_out
 from envs.view import freeze, render
 
@@ -194,7 +195,7 @@ def _covered(host: Host, state: State, first: int, last: int) -> int:
             seen.add(fold.id)
             total += host.chat.count(fold.brief)
         elif not reason:
-            total += host.chat.count(event.text)
+            total += host.chat.count(shown_text(event, host.profile, host.chat))
     return total
 
 

@@ -48,7 +48,8 @@ def profile_of(condition: Condition, budget: int = MODEL_WINDOW) -> Profile:
     """
     flags = {"index": False} if condition == "closed_book" else {}
     return variant(
-        "core@1", tools=("note", "read", "find"), view_budget=budget, clear_results=False, fill_marks=(), inferences_per_run=24, **flags
+        "core@1", tools=("note", "read", "find"), view_budget=budget, whole_share=0.0, clear_results=False, fill_marks=(),
+        inferences_per_run=24, **flags,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from envs.index import gaps
 from envs.log import Event, Log
 from envs.policies.base import View
 from envs.profiles import Profile
+from envs.shown import is_paged, shown_text
 from envs.state import Fold, State, reason_out
 
 
@@ -26,15 +27,15 @@ def freeze(log: Log, state: State, profile: Profile) -> State:
     return replace(state, header=header(log, state, profile)) if profile.managed else state
 
 
-def block(event: Event, state: State, chat: ChatML, tagged: bool) -> str:
+def block(event: Event, state: State, chat: ChatML, profile: Profile) -> str:
     """The text of one host-rendered event."""
-    if event.role == "host" or not tagged:
+    if event.role == "host" or not profile.managed:
         return event.text
     if event.role == "user":
         return f"[e{event.seq} {event.name or 'user'}] {event.text}"
     if event.seq in state.cleared:
         return f"[e{event.seq} {event.name}] cleared {chat.count(event.text)} tokens"
-    return f"[e{event.seq} {event.name}] {event.text}"
+    return f"[e{event.seq} {event.name}] {shown_text(event, profile, chat)}"
 
 
 def fold_block(fold_id: str, first: int, last: int, text: str, keep: tuple[int, ...]) -> str:
@@ -77,7 +78,7 @@ class Renderer:
             ids += self.chat.message_ids(message)
         messages += last
         ids += self.chat.generation
-        return View(messages, ids, list(self._out), frozenset(self._visible | self._tail_visible))
+        return View(messages, ids, list(self._out), frozenset(self._visible | self._tail_visible), frozenset(self._parts))
 
     def upto(self, log: Log, state: State, last: int) -> str:
         """The history through event ``last`` as one text, as the policy sees it."""
@@ -99,6 +100,7 @@ class Renderer:
         self._messages: list[Message] = []
         self._ids: list[int] = []
         self._visible: set[int] = set()
+        self._parts: set[int] = set()
         self._host: list[str] = []
         self._host_visible: set[int] = set()
         self._todo = []
@@ -145,9 +147,9 @@ class Renderer:
             if reason and reason != "cleared":
                 continue
             if not event.sub and not reason:
-                visible.add(event.seq)
+                (self._parts if is_paged(event, self.profile, self.chat) else visible).add(event.seq)
             if event.role != "assistant":
-                host.append(block(event, state, self.chat, self.profile.managed))
+                host.append(block(event, state, self.chat, self.profile))
                 continue
             if host:
                 self._close(Message("user", "\n".join(host)))

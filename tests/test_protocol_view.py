@@ -13,7 +13,7 @@ from envs.episode import Episode, play
 from envs.index import gaps
 from envs.log import Event
 from envs.policies.base import Sampled
-from envs.profiles import PROFILES, get_profile
+from envs.profiles import PROFILES, get_profile, variant
 from envs.scoring import score
 from envs.segments import Recorder
 from envs.view import render
@@ -164,7 +164,7 @@ def test_fill_is_told_once_at_70_80_and_90_before_the_user_text(chat):
 
 def test_a_jump_tells_the_highest_mark_alone(chat):
     session = make_session(["Quote. Answer: a=?"], {"quote item=a qty=1": filler(146)}, tools=(QUOTE,))
-    game = Game(session, chat)
+    game = Game(session, chat, variant("core@1", whole_share=0.0))
     game.say("quote item=a qty=1")
     told = [line for line in game.last.split("\n") if line.startswith("[host]")]
     assert len(told) == 1
@@ -176,7 +176,7 @@ def test_the_view_never_exceeds_its_budget_not_even_by_the_line_that_tells_the_f
     top = 0
     for n in range(66, 96):
         session = make_session(["Quote. Answer: a=?"], {"quote item=a qty=1": filler(165) + " x" * n}, tools=(QUOTE,))
-        game = Game(session, chat)
+        game = Game(session, chat, variant("core@1", whole_share=0.0))
         game.say("quote item=a qty=1")
         if not game.episode.done:
             top = max(top, game.view.tokens)
@@ -246,7 +246,8 @@ def test_past_that_the_episode_ends_with_context_overflow(chat):
 
 
 def test_a_result_larger_than_the_view_ends_the_episode(chat):
-    game = Game(make_session(["Get a. Answer: a=?"], {"quote item=a qty=1": filler(300)}, tools=(QUOTE,)), chat)
+    session = make_session(["Get a. Answer: a=?"], {"quote item=a qty=1": filler(300)}, tools=(QUOTE,))
+    game = Game(session, chat, variant("core@1", whole_share=0.0))
     game.say("quote item=a qty=1")
     assert (game.episode.done, game.episode.reason) == (True, "context_overflow")
 

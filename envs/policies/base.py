@@ -13,13 +13,15 @@ from envs.chat import Message
 class View:
     """One rendered input. ``ids`` are the exact token ids, with the opening of the policy's turn at the end.
 
-    ``out`` repeats the omission index, ``visible`` the events whose full text stands in the messages; both are for the record.
+    ``out`` repeats the omission index, ``visible`` the events whose full text stands in the messages, ``parts`` the results that are
+    shown by their first page; all are for the record.
     """
 
     messages: list[Message]
     ids: list[int]
     out: list[str] = field(default_factory=list)
     visible: frozenset[int] = frozenset()
+    parts: frozenset[int] = frozenset()
 
     @property
     def tokens(self) -> int:

@@ -16,6 +16,7 @@ from envs.policies.reading import (
     Stated,
     brief_facts,
     every_value,
+    fields_of,
     names_field,
     read_request,
     read_view,
@@ -27,6 +28,8 @@ from envs.policies.reading import (
 from envs.policies.rulings import Rules
 from envs.tasks.spec import FamilySpec
 
+REPLY_ROOM = 84
+"""Tokens of a turn's text that leave room for the call around it, under the reply cap of ``core@1``."""
 GAP = re.compile(r"e(\d+)(?:-e(\d+))? dropped\b")
 
 
@@ -47,11 +50,21 @@ def pieces(block: Block) -> list[Block]:
     return [replace(block, first=int(e), last=int(e), text=t) for e, t in zip(parts[1::2], parts[2::2], strict=True)]
 
 
+def event_of(block: Block, stated: Stated) -> int:
+    """The result that a brief, result or read-back tells of."""
+    return stated.part.event if stated.part else block.last
+
+
+def ref_of(block: Block, stated: Stated) -> int:
+    """The reference that a brief gives for its evidence."""
+    return stated.part.event if stated.part else (block.keep or (block.last,))[-1]
+
+
 class Knowledge:
     """One view as the expert understands it."""
 
-    def __init__(self, view: View, chat: ChatML, budget: int) -> None:
-        self.view, self.chat, self.budget = view, chat, budget
+    def __init__(self, view: View, chat: ChatML, budget: int, reply: int = REPLY_ROOM) -> None:
+        self.view, self.chat, self.budget, self.reply_room = view, chat, budget, reply
         self.seen: Seen = read_view(view.messages)
         self.spec: FamilySpec = self.seen.spec
         self.question: Block = self.seen.question
@@ -59,10 +72,28 @@ class Knowledge:
         self.briefs: list[tuple[Block, Stated]] = [(b, s) for b in self.seen.of("fold") if (s := brief_facts(self.spec, b.text))]
         texts = [*self.seen.of("result"), *(piece for b in self.seen.reads for piece in pieces(b))]
         self.results: list[tuple[Block, Stated]] = [(b, s) for b in texts if (s := result_facts(self.spec, b.text))]
+        self.results += self._later_pages()
 
         self.summary: dict[str, Pointer] = {}
         for block in self.seen.of("boundary"):
             self.summary.update(summary(self.spec, block.text))
+        lists = self.summary.pop("lists", None)
+        self.listed: tuple[int, ...] = lists.events if lists else ()
+        """Turns of earlier summaries, the one in view last."""
+
+    def _later_pages(self) -> list[tuple[Block, Stated]]:
+        """Pages in view without the first: what they are of is told by a brief of the pages before, or by the first page further up."""
+        found = []
+        for block in (b for b in self.seen.reads if b.start > 1 and b.first == b.last):
+            known = [s for b, s in [*self.results, *self.briefs] if event_of(b, s) == block.first]
+            if known:
+                tails = [s.part.tail for s in known if s.part and s.part.last == block.start - 1]
+                fields = dict(fields_of(self.spec, block.text))
+                for tail in tails[-1:]:  # a page may begin in mid-sentence, and a brief keeps no space at its end
+                    fields.update(fields_of(self.spec, tail + block.text))
+                    fields.update(fields_of(self.spec, f"{tail} {block.text}"))
+                found.append((block, replace(known[-1], fields=fields, part=None)))
+        return found
 
     # ---- what is known ------------------------------------------------------------------------------------------------------
 
@@ -79,10 +110,10 @@ class Knowledge:
             found.append(Known(note.value, note.source))
         for block, stated in self.briefs:
             if stated.entity == entity and attr in stated.fields:
-                found += [Known(value, block.last) for value in every_value(self.spec, attr, block.text)]
+                found += [Known(value, event_of(block, stated)) for value in every_value(self.spec, attr, block.text)]
         for block, stated in self.results:
             if stated.entity == entity and attr in stated.fields:
-                found.append(Known(stated.fields[attr], block.last, evidence=True))
+                found.append(Known(stated.fields[attr], event_of(block, stated), evidence=True))
         pointer = self.summary.get(entity)
         if pointer and attr in pointer.fields:
             found.append(Known(pointer.fields[attr], max(pointer.events)))
@@ -101,7 +132,7 @@ class Knowledge:
         return any(
             names_field(self.spec, attr, block.text) and set(every_value(self.spec, attr, block.text)) != {known.value}
             for block, stated in self.briefs
-            if stated.entity == entity and block.last == known.event
+            if stated.entity == entity and event_of(block, stated) == known.event and stated.part is None
         )
 
     def gaps(self) -> list[int]:
@@ -151,30 +182,17 @@ class Knowledge:
     def was_read(self, event: int) -> bool:
         return any(b.first <= event <= b.last for b in self.seen.of("read") if b.place > self.question.place)
 
-    def open_changes(self, entity: str, after: int) -> list[int]:
-        """Changes of the record on file after ``after`` whose brief gives no values: references to read, newest first."""
-        refs = [
-            (b.keep or (b.last,))[-1] for b, s in self.briefs if s.entity == entity and s.changed and not s.fields and b.last > after
-        ]  # fmt: skip
-        return [r for r in sorted(refs, reverse=True) if not self.was_read(r)]
-
-    def later(self, entity: str, after: int) -> list[int]:
-        """Events after ``after`` that a summary lists for the record and that are out of view: any may hold a change."""
-        held = self.summary[entity].events if entity in self.summary else ()
-        visible = {b.first for b, _ in self.results}
-        return [e for e in sorted(held, reverse=True) if e > after and e not in visible and not self.was_read(e)]
-
     def places(self, entity: str) -> list[int]:
-        """References that may hold the record, newest first, those already in view left out."""
-        refs = [(b.keep or (b.last,))[-1] for b, s in self.briefs if s.entity == entity and not (s.changed and s.fields)]
+        """Events that may hold the record, newest first."""
+        refs = [ref_of(b, s) for b, s in self.briefs if s.entity == entity and not (s.changed and s.fields and not s.part)]
+        refs += [b.last for b, s in self.results if s.entity == entity]
         if entity in self.summary:
             refs += self.summary[entity].events
         for block in self.seen.of("cleared"):
             call = next((o.text for o in reversed(self.seen.own) if o.place < block.place and f"={entity}" in o.text), "")
             if call:
                 refs.append(block.first)
-        visible = {b.first for b, _ in self.results}
-        return [r for r in sorted(set(refs), reverse=True) if r not in visible and not self.was_read(r)]
+        return sorted(set(refs), reverse=True)
 
     def records(self) -> list[str]:
         """All records that the view knows of."""

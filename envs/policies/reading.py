@@ -21,7 +21,7 @@ from envs.tasks.words import WORDS
 from envs.text import HAN
 
 T = TypeVar("T")
-Kind = Literal["user", "result", "read", "fold", "boundary", "cleared", "hit", "ack", "reject", "host"]
+Kind = Literal["user", "result", "paged", "read", "fold", "boundary", "cleared", "hit", "ack", "reject", "host"]
 
 _TAGS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("read", re.compile(r"\[e(?P<first>\d+)(?:-e(?P<last>\d+))?(?: (?P<name>\w+))?\] p(?P<page>\d+)/(?P<pages>\d+)$")),
@@ -39,6 +39,7 @@ NOTE_KEY = re.compile(r"[a-z0-9_.]{1,40}")
 NOTE_REFS = re.compile(r"@e\d+(?:,e\d+)*")
 NOTE_MARKS = ("old", "open", "candidate", "pending")
 KEPT = re.compile(r" @(e\d+(?:,e\d+)*)$")
+PART = re.compile(r" \(e(\d+) p(\d+)-(\d+)/(\d+)\)")
 SLOTS = re.compile(rf"(?:{'|'.join(w.answer for w in WORDS.values())})((?: ?\w+=\?)+)\s*$")
 REMEMBERED = 32_768
 """Messages and texts held: those of a thousand episodes in lock-step."""
@@ -57,6 +58,8 @@ class Block:
     keep: tuple[int, ...] = ()
     page: int = 1
     pages: int = 1
+    start: int = 1
+    """First page of a joined read-back; ``page`` is then its last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +96,15 @@ class Seen:
 
     @cached_property
     def reads(self) -> list[Block]:
-        """Read-backs in view, the pages of one reference joined (pages concatenate to the logged text)."""
-        joined: dict[tuple[int, int], Block] = {}
-        for block in sorted(self.of("read"), key=lambda b: (b.first, b.last, b.page)):
-            held = joined.setdefault((block.first, block.last), replace(block, text="", page=0))
-            if block.page == held.page + 1:
-                joined[block.first, block.last] = replace(
-                    held, text=held.text + block.text, page=block.page, place=max(held.place, block.place)
-                )
-        return list(joined.values())
+        """Read-backs and paged results in view, neighbouring pages of one reference joined (pages concatenate to the logged text)."""
+        joined: list[Block] = []
+        for block in sorted(self.of("read", "paged"), key=lambda b: (b.first, b.last, b.page)):
+            held = joined[-1] if joined and (joined[-1].first, joined[-1].last) == (block.first, block.last) else None
+            if held and block.page == held.page + 1:
+                joined[-1] = replace(held, text=held.text + block.text, page=block.page, place=max(held.place, block.place))
+            elif not held or block.page > held.page:
+                joined.append(replace(block, start=block.page))
+        return joined
 
     @cached_property
     def _by_kind(self) -> dict[Kind, list[Block]]:
@@ -138,12 +141,25 @@ def read_view(messages: Sequence[Message]) -> Seen:
             before, found = _host_blocks(message.content, place)
             if before and blocks:
                 blocks[-1] = replace(blocks[-1], text=blocks[-1].text + before)
-            blocks += found
+            last = own[-1] if own and own[-1].place == place - 1 else None
+            blocks += _results_by_page(spec, last.text, found) if last else found
         else:
             last = own[-1] if own and own[-1].place == place - 1 else None
-            called = last is not None and last.text.split(" ", 1)[0] in (spec.lookup.name, spec.change.name, ENTER.name)
+            called = last is not None and _calls(spec, last.text)
             blocks += _plain_blocks(message.content, place, called)
     return Seen(managed, spec, blocks, own, notes, out)
+
+
+def _calls(spec: FamilySpec, text: str) -> bool:
+    """Whether an own turn begins with a business call."""
+    return text.split(" ", 1)[0] in (spec.lookup.name, spec.change.name, ENTER.name)
+
+
+def _results_by_page(spec: FamilySpec, call: str, blocks: tuple[Block, ...]) -> Sequence[Block]:
+    """The blocks after a turn; after a business call, a first page is a result too large to be shown whole, not a read-back."""
+    if not any(b.kind == "read" for b in blocks) or not _calls(spec, call):
+        return blocks
+    return [replace(b, kind="paged") if b.kind == "read" and b.page == 1 else b for b in blocks]
 
 
 def _notes(lines: Sequence[str]) -> Notes:
@@ -283,6 +299,22 @@ def bare(spec: FamilySpec, phrase: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What a brief says of pages that were read: ``(e3 p1-4/9)``."""
+
+    event: int
+    first: int
+    last: int
+    pages: int
+    whole: bool = True
+    """Every field that these pages state is listed."""
+    without: str = ""
+    """Noun of the field that was looked for in vain."""
+    tail: str = ""
+    """The sentence that the last page breaks off in."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stated:
     """A text about one record: which, by whom, which fields it gives, and whether it reports a change."""
 
@@ -290,6 +322,7 @@ class Stated:
     source: str
     fields: Mapping[str, str]
     changed: bool
+    part: Part | None = None
 
 
 @remembered
@@ -298,13 +331,18 @@ def result_facts(spec: FamilySpec, text: str) -> Stated | None:
     for heads, changed in ((spec.heads, False), (spec.change_heads, True)):
         match = find_first(heads, text, entity_fields(spec))
         if match:
-            hits = {a.name: find_first(a.says, text, {"v": spec.pattern(a.kind)}) for a in spec.attrs}
-            values = {name: hit["v"] for name, hit in hits.items() if hit}
-            values |= {a.name: spec.words.none for a in spec.attrs if a.name not in values and any(n in text for n in a.none)}
-            found = MappingProxyType(values)
             got = match.groupdict()
-            return Stated(bare(spec, got["entity"]), got.get("source") or "", found, changed)
+            return Stated(bare(spec, got["entity"]), got.get("source") or "", fields_of(spec, text), changed)
     return None
+
+
+@remembered
+def fields_of(spec: FamilySpec, text: str) -> Mapping[str, str]:
+    """The fields that the sentences of a result state."""
+    hits = {a.name: find_first(a.says, text, {"v": spec.pattern(a.kind)}) for a in spec.attrs}
+    values = {name: hit["v"] for name, hit in hits.items() if hit}
+    values |= {a.name: spec.words.none for a in spec.attrs if a.name not in values and any(n in text for n in a.none)}
+    return MappingProxyType(values)
 
 
 def brief_text(spec: FamilySpec, entity: str, source: str, fields: Mapping[str, str], changed: bool) -> str:
@@ -322,8 +360,14 @@ def brief_facts(spec: FamilySpec, text: str) -> Stated | None:
     for template, changed in ((spec.change_brief, True), (spec.brief, False)):
         match = find_first((template,), text, fields)
         if match:
-            got = match.groupdict()
-            return Stated(got["entity"], got.get("source") or "", pairs(spec, text[match.end() :]), changed)
+            got, rest, part = match.groupdict(), text[match.end() :], None
+            if m := PART.match(rest):
+                words = spec.words
+                rest, _, tail = rest[m.end() :].partition(words.tail)
+                missed = re.search(re.escape(words.without).replace(r"\{noun\}", "([^;；]+)"), rest)
+                event, first, last, pages = (int(x) for x in m.groups())
+                part = Part(event, first, last, pages, words.more not in rest, missed[1] if missed else "", tail)
+            return Stated(got["entity"], got.get("source") or "", pairs(spec, rest), changed, part)
     return None
 
 
@@ -365,23 +409,37 @@ class Pointer:
 
     events: tuple[int, ...]
     fields: Mapping[str, str]
+    changes: tuple[str, ...] = ()
+    """All fields that the newest event changes, where the summary says so."""
 
 
 @lru_cache
 def _pointer(colon: str) -> re.Pattern[str]:
-    """One entry of a summary: ``desks e3,e8: total 9500``."""
-    return re.compile(rf"(\w+) (e\d+(?:,e\d+)*)(?:{re.escape(colon)}(.*))?$")
+    """One entry of a summary: ``desks e3,e8: total 9500``; ``desks e3,e8 (total)`` where all that e8 changed is the total."""
+    return re.compile(rf"(\w+) (e\d+(?:,e\d+)*)(?: \(([^)]*)\))?(?:{re.escape(colon)}(.*))?$")
 
 
 @remembered
 def summary(spec: FamilySpec, text: str) -> Mapping[str, Pointer]:
     """The entries of a summary by record."""
     found = {}
-    pointer = _pointer(spec.words.colon)
-    for entry in text.split(spec.words.entry):
+    words = spec.words
+    pointer = _pointer(words.colon)
+    for entry in text.split(words.entry):
         if m := pointer.match(entry):
-            found[m[1]] = Pointer(tuple(int(e[1:]) for e in m[2].split(",")), pairs(spec, m[3] or ""))
+            events, nouns = tuple(int(e[1:]) for e in m[2].split(",")), (m[3] or "").split(words.comma)
+            changes = tuple(a.name for a in spec.attrs if a.noun in nouns)
+            found[m[1]] = Pointer(events, pairs(spec, m[4] or ""), changes)
     return MappingProxyType(found)
+
+
+LIST = re.compile(r'(?:^compress e\d+ |"summary": ")(.*?)(?: @e\d+(?:,e\d+)*)?(?:"|$)', re.MULTILINE)
+
+
+def list_text(turn: str) -> str:
+    """The summary that an own turn read back gave, in either syntax; empty when it gave none."""
+    match = LIST.search(turn)
+    return match[1] if match else ""
 
 
 @dataclass(frozen=True, slots=True)

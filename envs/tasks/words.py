@@ -57,6 +57,10 @@ class Words:
     """Between a noun and its value."""
     unlisted: str
     """End of a brief that had no room for values."""
+    without: str
+    more: str
+    tail: str
+    """Of a brief of pages: ``{noun}`` does not stand on them; more fields do; the sentence that the last page breaks off in."""
     padding: str
     """What makes a summary long enough, where its entries are short."""
 
@@ -101,6 +105,7 @@ ENGLISH = Words(
     },
     answer="Answer:", joint=" ", none="none", nones=("none", "no", "0"), yes=("yes",), no=("no",), unknown=("unknown",),
     colon=": ", comma=", ", entry="; ", stop=".", space=" ", unlisted="; the values are not listed here",
+    without="; nothing on the {noun}", more="; more stands there", tail="; breaks off at: ",
     padding="; the rest stands in these events",
 )  # fmt: skip
 
@@ -130,7 +135,7 @@ CHINESE = Words(
     hints={"vague": "这里可能缺了些什么。", "explicit": "你手头的内容可能不全：请重新读一遍原文。"},
     answer="回答：", joint="", none="无", nones=("无", "没有", "none", "0"), yes=("是", "yes"), no=("否", "不是", "no"),
     unknown=("unknown", "未知", "不知道", "不详"),
-    colon="：", comma="，", entry="；", stop="。", space="", unlisted="；数值未在此列出", padding="；其余内容见上述事件",
+    colon="：", comma="，", entry="；", stop="。", space="", unlisted="；数值未在此列出", without="；未见{noun}", more="；另有内容未列", tail="；断在：", padding="；其余内容见上述事件",
 )  # fmt: skip
 
 WORDS: dict[str, Words] = {"en": ENGLISH, "zh": CHINESE}

@@ -206,8 +206,8 @@ class Protocol(RuleBasedStateMachine):
                 assert seq not in listed, "one gap an event"
                 listed[seq] = gap.reasons[0]
         everything = set(range(1, e.log.last + 1))
-        assert set(listed) | set(view.visible) == everything
-        assert not set(listed) & set(view.visible)
+        assert set(listed) | view.visible | view.parts == everything
+        assert len(listed) + len(view.visible) + len(view.parts) == len(everything), "each once"
         for gap in found:
             roles = [e.log.main(s).role for s in range(gap.first, gap.last + 1)]
             assert (gap.user, gap.own, gap.tool) == tuple(roles.count(r) for r in ("user", "assistant", "tool"))
@@ -220,6 +220,12 @@ class Protocol(RuleBasedStateMachine):
         body = "\n".join(m.content for m in view.messages[1:])
         for seq in view.visible:
             assert e.log.main(seq).text in body
+        for seq in view.parts:
+            event = e.log.main(seq)
+            pages = e.chat.pages(event.text, e.profile.page_tokens)
+            assert f"[e{seq} {event.name}] p1/{len(pages)}\n{pages[0]}" in body
+            assert e.chat.count(event.text) > e.profile.whole_share * e.profile.view_budget
+            REACHED["paged"] += 1
 
     @invariant()
     def the_index_in_the_view_is_exact(self) -> None:
@@ -300,6 +306,7 @@ def test_the_invariants_hold_over_random_turns(chat):
     )
     for reached in (
         "clear",
+        "paged",
         "note ok",
         "fold ok",
         "compress ok",

@@ -217,7 +217,7 @@ class Player:
         assert view.ids == e.chat.render(view.messages)
         assert view.tokens <= self.profile.view_budget
         reasons = {s: reason_out(log, state, log.main(s)) for s in range(1, log.last + 1)}
-        assert {s for s, r in reasons.items() if not r} == set(view.visible), "2: in view, or out for one reason"
+        assert {s for s, r in reasons.items() if not r} == view.visible | view.parts, "2: in view, or out for one reason"
         listed = {s: g.reasons[0] for g in gaps(log, state) for s in range(g.first, g.last + 1)}
         assert listed == {s: "control" if r == "alias" else r for s, r in reasons.items() if r}, "2: the index says which"
         assert list(state.index) == gaps(log, state), "the frozen index is exact until the next rewrite"
