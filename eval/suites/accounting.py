@@ -7,31 +7,42 @@ both arms passed do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eval.suites.base import Result
 
+TOLD = re.compile(r"(passed|failed): ([\d,]+)(?: \(([\d,]+) diagnostic\))?")
+
 
 @dataclass(frozen=True, slots=True)
-class Spending:
-    """Tokens (input + output) of one arm over its sessions.
+class Run:
+    """One session of one arm. ``tokens`` are input + output of all inferences, ``diagnostic`` those after the failed gate."""
 
-    ``strict`` counts passed sessions that also kept below the token limit: a last answer that was let finish may pass the task and
-    still break the budget.
-    """
-
-    sessions: int
-    passed: int
-    complete: int
-    strict: int
+    pair: str
+    """What the same session of another arm is known by: item and repeat."""
+    passed: bool
     tokens: int
-    diagnostic: int
+    diagnostic: int = 0
 
-    @property
-    def without(self) -> int:
-        """Tokens up to and with the turn of the verdict."""
-        return self.tokens - self.diagnostic
+    @classmethod
+    def of(cls, result: Result) -> Run:
+        """The run of a judged session."""
+        return cls(f"{result.item}/{result.repeat}", result.core, result.tokens, result.diagnostic_tokens)
+
+    @classmethod
+    def read(cls, pair: str, text: str) -> Run | None:
+        """The run that a table cell tells of (what ``str`` gives), or None."""
+        found = TOLD.match(text)
+        if not found:
+            return None
+        tokens, diagnostic = (int((found[n] or "0").replace(",", "")) for n in (2, 3))
+        return cls(pair, found[1] == "passed", tokens, diagnostic)
+
+    def __str__(self) -> str:
+        more = f" ({self.diagnostic:,} diagnostic)" if self.diagnostic else ""
+        return f"{'passed' if self.passed else 'failed'}: {self.tokens:,}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,30 +51,21 @@ class Compared:
 
     whole: float | None
     without: float | None
+    """Without diagnostic turns, on either side."""
     finished: float | None
+    """Over the pairs that both arms passed: the only comparison of equal work."""
     pairs: int
     finished_pairs: int
 
 
-def spending(results: Sequence[Result]) -> Spending:
-    """What an arm spent and passed."""
-    return Spending(
-        sessions=len(results), passed=sum(r.core for r in results), complete=sum(r.complete for r in results),
-        strict=sum(r.core and not r.over_limit for r in results), tokens=sum(r.tokens for r in results),
-        diagnostic=sum(r.diagnostic_tokens for r in results),
-    )  # fmt: skip
-
-
-def compare(arm: Sequence[Result], other: Sequence[Result]) -> Compared:
-    """Ratios of ``arm`` to ``other`` over the sessions (item and repeat) that both played."""
-    theirs = {(r.item, r.repeat): r for r in other}
-    pairs = [(r, theirs[r.item, r.repeat]) for r in arm if (r.item, r.repeat) in theirs]
-    both = [(a, b) for a, b in pairs if a.core and b.core]
+def compare(arm: Sequence[Run], other: Sequence[Run]) -> Compared:
+    """Ratios of ``arm`` to ``other`` over the sessions that both played."""
+    theirs = {r.pair: r for r in other}
+    pairs = [(r, theirs[r.pair]) for r in arm if r.pair in theirs]
+    both = [(a, b) for a, b in pairs if a.passed and b.passed]
     return Compared(
         whole=_ratio(sum(a.tokens for a, _ in pairs), sum(b.tokens for _, b in pairs)),
-        without=_ratio(
-            sum(a.tokens - a.diagnostic_tokens for a, _ in pairs), sum(b.tokens - b.diagnostic_tokens for _, b in pairs)
-        ),
+        without=_ratio(sum(a.tokens - a.diagnostic for a, _ in pairs), sum(b.tokens - b.diagnostic for _, b in pairs)),
         finished=_ratio(sum(a.tokens for a, _ in both), sum(b.tokens for _, b in both)),
         pairs=len(pairs), finished_pairs=len(both),
     )  # fmt: skip

@@ -119,6 +119,10 @@ def voids(text: str, value: float) -> bool:
     return False
 
 
+OLD = re.compile(r"\bold\b|previous|former|\boriginal\b|\bearlier\b|旧|原|之前|此前")
+OVER_NOW = re.compile(r"\bnew\b|\bnow\b|新预算|现在|现预算|改为")
+
+
 # ---- values -----------------------------------------------------------------------------------------------------------------
 
 
@@ -198,8 +202,14 @@ def within_budget(name: str = "not over") -> Rule:
 
 
 def over_by(name: str, value: float) -> Rule:
-    """The reply says that the budget is exceeded, and by how much."""
-    return Rule(name, lambda heard: budget_claims(heard.reply) == {"over"} and states_amount(heard.reply, value))
+    """The reply says that the budget is exceeded, and by how much; what it says of an old budget is left aside."""
+
+    def holds(heard: Heard) -> bool:
+        claims = [budget_claims(s) for s in SENTENCE.findall(clean(heard.reply)) if not OLD.search(s) or OVER_NOW.search(s)]
+        told = set().union(*claims) if claims else set()
+        return told == {"over"} and states_amount(heard.reply, value)
+
+    return Rule(name, holds)
 
 
 def called(heard: Heard, tool: str) -> list[dict[str, object]]:
