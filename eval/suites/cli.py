@@ -129,6 +129,10 @@ def suites(
         ]
         rows: dict[str, list[Row]] = {}
         command = "python -m eval " + shlex.join(sys.argv[1:])
+        if window != MODEL_WINDOW:  # another window is another arm
+            plan = [
+                (s, la, f"{name.partition('/')[0]}@{window}/{name.partition('/')[2]}".rstrip("/"), a) for s, la, name, a in plan
+            ]
         for each, la, name, spec in plan:
             results = run_suite(each, la, name, spec, settings, repeats=repeats, only=item or ())
             if results:

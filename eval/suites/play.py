@@ -26,7 +26,7 @@ from eval.suites.base import Heard, Item, Lang, Line, Result, Suite, TurnResult
 
 BEFORE = -1
 """Run of records that stand in the log before the session."""
-FLOOR = 512
+FLOOR = 256
 """Smallest view budget, in tokens, that a squeeze gives a manager."""
 _SQUEEZED: dict[tuple[str, str, int], int] = {}
 
@@ -117,7 +117,11 @@ def profile_for(item: Item, arm: Arm, settings: SuiteSettings, chat: ChatML) -> 
         flags.pop("run_scope", None)
         budget = arm.view_budget or (squeezed(item, chat) if arm.manager and item.squeeze is not None else settings.window)
         flags["view_budget"] = min(budget, settings.window)
-    elif base.view_budget > settings.window:
+    forced = sum(map(len, item.forced.values()))  # recorded turns take nothing from what the arm may do itself
+    flags.setdefault("inferences_per_session", base.inferences_per_session + forced)
+    if base.run_scope == "session":
+        flags.setdefault("inferences_per_run", base.inferences_per_run + forced)
+    if base.managed and base.view_budget > settings.window:
         flags["view_budget"] = settings.window
     changed = {k: v for k, v in flags.items() if getattr(base, k) != v}
     return variant(arm.profile, **changed)
