@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def read_table(text: str) -> list[dict[str, str]]:
     """The rows of the first Markdown table in a text."""
-    lines = [line for line in text.split("\n") if line.startswith("|")]
+    lines = list(takewhile(lambda t: t.startswith("|"), dropwhile(lambda t: not t.startswith("|"), text.split("\n"))))
     if len(lines) < 2:
         return []
     head, _, *body = ([c.strip() for c in line.strip().strip("|").split("|")] for line in lines)
