@@ -164,10 +164,10 @@ def rows(results: Sequence[Result]) -> list[Row]:
             "characters": round(sum(r.extra["characters"] for r in once) / max(len(once), 1)),
             "answer present": f"{sum(r.extra['in view'] for r in once)}/{len(once)}",
             "in view: right": f"{shown['right']}/{len(there)}", "half": shown["half"],
-            "abstained": shown["abstained"], "wrong": len(there) - shown["right"] - shown["half"] - shown["abstained"],
+            "abstained": shown["abstained"], "wrong": shown["off target"] + shown["invented"], "no answer": shown["no answer"],
             # Right without the material is a guess: never credited.
-            "absent: credited": f"0/{len(gone)}", "said unknown": lost["abstained"], "invented": len(gone) - lost["abstained"] - lost["right"],
-            "guessed": lost["right"],
+            "absent: credited": f"0/{len(gone)}", "said unknown": lost["abstained"],
+            "invented": lost["off target"] + lost["invented"] + lost["half"], "silent": lost["no answer"], "guessed": lost["right"],
             "yes/no right without material": f"{guessed}/{sum(not r.extra['in view'] for r in prior)}",
             "tokens": sum(r.tokens for r in results),
         }
@@ -188,7 +188,7 @@ def notes(table: Sequence[Mapping[str, Any]]) -> list[str]:
         unknown, invented = (sum(int(str(r[c]).replace(",", "")) for r in mine) for c in ("said unknown", "invented"))
         lines.append(
             f"{lang}, {who}, {len(mine)} strategies: in view {right} of {there} right; absent 0 of {gone} credited, {unknown} said unknown, "
-            f"{invented} invented or off target."
+            f"{invented} invented (or answered another question)."
         )
     return lines
 

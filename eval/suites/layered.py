@@ -207,7 +207,7 @@ def _not_beijing(heard: Heard) -> bool:
 def measure(item: Item, trajectory: Trajectory) -> dict[str, Any]:
     """Sizes of inputs, and whether the reply asked for what had been said."""
     inputs = [i.tokens_in for i in trajectory.inferences]
-    own = [i for i in trajectory.inferences if i.trained]
+    own = [i for i in trajectory.inferences if i.trained and i.kind != "maintenance"]
     budget = re.search(r"view_budget=(\d+)", trajectory.profile)
     stale = item.facts.get("stale")
     last = next(

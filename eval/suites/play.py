@@ -256,7 +256,8 @@ def judge(suite: Suite, item: Item, line: Line) -> Result:
     views = list(trajectory.views())
     for turn in turns:
         if forms := item.evidence.get(turn.turn):
-            mine = [v for i, v in zip(trajectory.inferences, views, strict=True) if i.turn == turn.turn and i.trained]
+            pairs = zip(trajectory.inferences, views, strict=True)
+            mine = [v for i, v in pairs if i.turn == turn.turn and i.trained and i.kind != "maintenance"]
             text = normalise("\n".join(m.content for m in mine[0])) if mine else ""
             # The question itself is no evidence, but by design it never holds the value.
             turn.in_view = any(normalise(f) in text for f in forms)
