@@ -13,7 +13,7 @@ From Python::
     print(results[0].core, results[0].tokens)
 """
 
-from eval.suites import bench28, layered, mapping, three_turn, windows  # noqa: F401 (each module registers its suites)
+from eval.suites import bench28, layered, mapping, mechanism, three_turn, windows  # noqa: F401 (each module registers its suites)
 from eval.suites.base import LANGS, SUITES, Item, Lang, Result, Row, Rule, Suite
 from eval.suites.play import SuiteSettings, run_suite
 

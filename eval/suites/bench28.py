@@ -140,8 +140,8 @@ def measure(item: Item, trajectory: Trajectory) -> dict[str, Any]:
     """Is the answer in view, what kind of answer came, and how many characters of the records were shown."""
     question: Question = item.facts["question"]
     lang: Lang = "zh" if item.session.lang == "zh" else "en"
-    views = list(trajectory.views())
-    text = "\n".join(m.content for m in views[0]) if views else ""
+    views = (v for i, v in zip(trajectory.inferences, trajectory.views(), strict=True) if i.kind != "maintenance")
+    text = "\n".join(m.content for m in next(views, []))
     asked = item.session.turns[0].text
     shown = text.replace(asked, " ")
     in_view = RECORDS[lang][question.records[0] - 1] in shown if question.kind == "yes_no" else present(shown, question)

@@ -27,6 +27,10 @@ The sessions are never trained on, but their kind of task is (in-family): they s
 
 Read `smollm2` as SmolLM2-135M-Instruct without any training here, greedy, bf16, window 8,192 tokens. Scripts (`pass`, `no_balance`, …) show
 that a suite can be passed and failed; they are no models. Chinese costs SmolLM2 about 1.6 tokens a character.
+
+Tokens are input and output over all inferences, undiscounted; recorded (forced) turns and refused calls count. *in view*: the value that
+the reply rests on stood in the first view of the turn, whatever the model then said; *right*: the turn's core rules hold. A reply cut by
+the token cap is no answer, here as in the protocol. *ended* is the episode's reason: `answered`, a limit, or `context_overflow`.
 """
 
 
