@@ -73,7 +73,9 @@ def merged(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], s
     if new:
         kept = [r for r in kept if set(r) <= set(new[0]) | {c for t in suite.theirs for c in t} | set(KEYS)]
     ours = sorted([*kept, *(dict(r) for r in new)], key=lambda r: cell(r.get("lang")))
-    columns = list(dict.fromkeys(c for r in ours for c in r))
+    columns = list(dict.fromkeys(c for r in (*new, *ours) for c in r))  # a new column stands where the suite puts it
+    ours = [{c: r[c] for c in columns if c in r} for r in ours]
+    ours[:1] = [{c: r.get(c) for c in columns} for r in ours[:1]]
     return [*ours, *({c: r.get(c) for c in [*columns, *r]} for r in suite.theirs)]
 
 
