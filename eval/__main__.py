@@ -1,4 +1,4 @@
-"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``."""
+"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``, and ``suites``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from envs.config import load_config
 from envs.runs import cli_errors
 from eval.config import EvalConfig
+from eval.suites.cli import suites
 
 app = typer.Typer(
     add_completion=False,
@@ -32,6 +33,8 @@ The four steps, in order, all with the same config:
 at any moment; **score** needs no model; **report** writes `<out>/report.html` and `<out>/report.md`.
 
 Settings are changed behind the config: `python -m eval run configs/eval_scripted.yaml batch_size=32`.
+
+Apart from these, **suites** plays the seed experiments, without a config: `python -m eval suites --help`.
 """,
 )
 Config = Annotated[str, typer.Argument(metavar="CONFIG.yaml", help="Config file (schema: eval/config.py).")]
@@ -123,6 +126,9 @@ def report(config: Config, overrides: Overrides = None) -> None:
 
     html = step(_load(config, overrides), command=f"python -m eval {shlex.join(sys.argv[1:])}")
     typer.echo(f"{html} and {html.with_suffix('.md')}")
+
+
+app.command()(suites)
 
 
 if __name__ == "__main__":

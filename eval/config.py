@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict
 from envs.managers import MANAGERS
+from envs.profiles import get_profile
 from envs.tasks import HELD_OUT_FAMILIES
 
 HELD_OUT = frozenset(HELD_OUT_FAMILIES) | {
@@ -21,18 +22,32 @@ HELD_OUT = frozenset(HELD_OUT_FAMILIES) | {
 class Arm(Strict):
     """One contestant: who acts, under which profile and prompt, over whose view."""
 
-    policy: Literal["hf", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book"]
+    policy: Literal["hf", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script"]
     model: str | None = None
     """Model name or folder; for ``hf`` only."""
-    profile: Literal["core@1", "plain@1"] = "core@1"
+    script: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Script of a seed suite, by name; for policy ``script`` only, which plays the seed suites alone."""
+    profile: str = "core@1"
+    """Any profile of ``envs.profiles``."""
     prompt: Literal["neutral", "guided"] = "neutral"
     manager: str | None = None
     """Host-only manager of the view, by name (``envs.managers``); for ``plain@1`` only."""
     view_budget: int | None = Field(default=None, ge=128)
     """View budget in tokens instead of the profile's own, for a managed ``plain@1`` arm (plain cut to another budget)."""
 
+    @field_validator("profile")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        return get_profile(name).name
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if (self.policy == "script") != bool(self.script):
+            raise ValueError("policy 'script' and script go together: give policy: script with script: pass, or neither")
+        # The expert alone reads windows; the controls read core@1 and plain views.
+        reads = ("core@1", "plain@1") if self.policy != "expert" or not get_profile(self.profile).windows else (self.profile,)
+        if self.policy not in ("hf", "script") and self.profile not in reads:
+            raise ValueError(f"policy {self.policy!r} cannot read views of {self.profile}: use core@1 or plain@1, or policy: hf")
         if self.policy == "hf" and not self.model:
             raise ValueError("policy 'hf' needs a model: add model: smollm2, or a model folder")
         if self.model and self.policy != "hf":
@@ -111,6 +126,9 @@ class EvalConfig(Strict):
     def _something_to_play(self) -> Self:
         if not self.probes and not self.sessions:
             raise ValueError("nothing to play: give probes: or sessions: a JSONL file")
+        for name, arm in self.arms.items():
+            if arm.policy == "script":
+                raise ValueError(f"arm {name!r} is a script of the seed suites: play it with python -m eval suites --arm")
         given = [("references", name) for name in self.references if "references" in self.model_fields_set]
         given += [("plain", self.plain)] if "plain" in self.model_fields_set else []
         for field, name in given:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from envs.chat import ChatML
 from envs.policies.base import Policy, Sampled, View
 from envs.policies.scripted import SCRIPTED
+from envs.policies.unified import UnifiedExpert
 from envs.profiles import Profile
 from envs.trajectory import view_hash
-from eval.config import Arm, EvalConfig
+from eval.config import Arm, Decoding
 
 if TYPE_CHECKING:
     from envs.policies.hf import HFPolicy
@@ -28,8 +29,28 @@ class ModelPolicy:
         return [Sampled(tuple(t.ids), self.chat.decode(t.ids), t.cut) for t in turns]
 
 
-def make_policy(arm: Arm, config: EvalConfig, chat: ChatML, profile: Profile) -> Policy:
-    """The policy of an arm, ready to act. ``chat`` is the arm's own (its tokenizer). Raises ModelError."""
+class Sampling(Protocol):
+    """What of a config decides how a model samples (``EvalConfig``, the settings of the seed suites)."""
+
+    @property
+    def decoding(self) -> Decoding: ...
+
+    @property
+    def batch_size(self) -> int: ...
+
+    @property
+    def reuse_tokens(self) -> int: ...
+
+
+def make_policy(arm: Arm, config: Sampling, chat: ChatML, profile: Profile) -> Policy:
+    """The policy of an arm, ready to act. ``chat`` is the arm's own (its tokenizer), ``profile`` the rules it plays under.
+
+    Raises ModelError, and ValueError for a script: its suite makes one for every episode.
+    """
+    if arm.policy == "script":
+        raise ValueError("a script plays one episode: its suite makes it")
+    if arm.policy == "expert" and profile.windows:
+        return UnifiedExpert(chat, profile)
     if arm.policy != "hf":
         return SCRIPTED[arm.policy](chat, profile.view_budget)
     from envs.policies.hf import HFPolicy  # torch only where a model plays

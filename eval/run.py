@@ -75,7 +75,7 @@ def _run_arm(config: EvalConfig, name: str, lock: Lock, samples: Sequence[Probe 
     chat, profile = get_chat(arm.model or config.tokenizer), get_profile(arm.profile)
     if arm.view_budget:
         profile = replace(profile, view_budget=arm.view_budget)
-    policy = _Guarded(make_policy(arm, config, chat, profile))
+    policy = Guarded(make_policy(arm, config, chat, profile))
     failed = 0
     with tqdm(total=len(samples), initial=len(stored), desc=name, unit="episode") as bar:
         player = _Player(arm, profile, chat, policy, folder, name, bar)
@@ -106,7 +106,7 @@ def _alone(folder: Path, name: str) -> Iterator[None]:
         yield
 
 
-class _Guarded:
+class Guarded:
     """A policy whose exceptions are told apart from those of the simulator."""
 
     def __init__(self, policy: Policy) -> None:
