@@ -113,10 +113,12 @@ def _of_kind(surface: Surface, kind: str) -> Iterator[Sample]:
         unit = make_unit(surface.config, stream, candidate(surface.config, index), surface.chat)
         if unit is None or not unit.trajectories:
             continue
-        chosen = _telling(unit.trajectories)
+        place = _telling(unit.trajectories)
+        chosen, probe = unit.trajectories[place], unit.played[place] if unit.played else None
         found = mistakes(chosen)
         if not made or not met.issuperset(found):
-            yield _sample(chosen, {"part": "data kind", "kind": kind, "recorded as": chosen.kind or "", "mistake": found})
+            labels = {"part": "data kind", "kind": kind, "recorded as": chosen.kind or "", "mistake": found}
+            yield _sample(chosen, labels, probe)
         met.update(found)
         made += 1
         if index >= LABELLED or not met:  # a kind without mistakes has no labels to look for
@@ -125,9 +127,11 @@ def _of_kind(surface: Surface, kind: str) -> Iterator[Sample]:
         raise UserError(f"{surface.family} in {surface.lang}: {kind} gives no unit in {TRIES} candidates: choose another --seed")
 
 
-def _telling(trajectories: Sequence[Trajectory]) -> Trajectory:
-    """Of a base's trajectories the first that is damaged, if any is: it shows what the kind is for."""
-    return next((t for t in trajectories if t.variant in DAMAGED), trajectories[0])
+def _telling(trajectories: Sequence[Trajectory]) -> int:
+    """Which of a unit's trajectories shows what its kind is for: the first, or the damaged sibling where that is the undamaged one."""
+    if trajectories[0].variant != "present":
+        return 0
+    return next((i for i, t in enumerate(trajectories) if t.variant in DAMAGED), 0)
 
 
 # ---- variants ----------------------------------------------------------------------------------------------------------
@@ -171,7 +175,7 @@ def _played(surface: Surface, probe: Probe) -> Sample:
     profile = get_profile(WINDOWS if needs else surface.config.profile)
     episode = Episode.from_probe(probe, profile, surface.chat)
     play([episode], expert_for(profile, surface.chat))
-    labels = {"part": "probe variant", "kind": "", "hint": probe.hint}
+    labels = {"part": "probe variant", "kind": "", "hint": "" if probe.hint == "none" else probe.hint}
     return _sample(episode.trajectory("expert"), labels, probe)
 
 

@@ -9,13 +9,13 @@ const MARKS = { right: "good", wrong: "bad", stale: "bad", abstained: "warn" };
 const box = (id) => document.getElementById(id);
 
 function title(number) {
-  return [...labels(number, "family"), ...(labels(number, "variant").length ? labels(number, "variant") : labels(number, "kind"))].join(" · ");
+  return ["family", "kind", "variant"].flatMap((name) => labels(number, name)).filter((v, i, all) => all.indexOf(v) === i).join(" · ");
 }
 
 function detail(number) {
   const row = ROWS[number];
-  const parts = [...labels(number, "arm"), ...labels(number, "language"), ...labels(number, "signal"), ...labels(number, "hint").map((h) => h + " hint")];
-  if (labels(number, "variant").length) parts.push(...labels(number, "kind"));
+  const parts = ["arm", "language", "signal", "mistake", "cause"].flatMap((name) => labels(number, name));
+  parts.push(...labels(number, "hint").map((h) => h + " hint"));
   return [...parts.filter((p) => p !== "none"), `${row.steps} steps`, `${row.tokens.toLocaleString("en")} tokens`].join(" · ");
 }
 

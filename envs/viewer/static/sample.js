@@ -48,11 +48,9 @@ function head(number, block) {
   return el(
     "section",
     { class: "head" },
-    el("h2", {}, title(number)),
-    el("p", { class: "soft id" }, row.id),
+    el("h2", {}, title(number), " ", el("small", { class: "id" }, row.id)),
     el("div", { class: "chips" }, chips),
-    el("p", { class: "facts" }, facts.join(" · ")),
-    steps.length ? el("p", { class: "facts" }, "detection: ", steps.map(([name, done]) => el("span", { class: done ? "yes" : "no" }, `${done ? "✓" : "✗"} ${name} `))) : null,
+    el("p", { class: "facts" }, facts.join(" · "), steps.length ? " · detection: " : null, steps.map(([name, done]) => el("span", { class: done ? "yes" : "no" }, `${done ? "✓" : "✗"} ${name} `))),
     injection(block),
     truth(block),
   );
