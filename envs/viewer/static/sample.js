@@ -34,7 +34,7 @@ function marksOf(turn) {
 const textOf = (block, lines) => lines.map((i) => block.lines[i]);
 
 function chip(name, value, kind) {
-  return el("span", { class: "chip " + (kind || "") }, name ? el("i", {}, name) : null, value);
+  return el("span", { class: "chip " + (kind || "") }, name ? [el("i", {}, name), " "] : null, value);
 }
 
 // ---- head --------------------------------------------------------------------------------------------------------------
