@@ -79,7 +79,9 @@ def samples(
     out: Annotated[Path, typer.Argument(help="HTML file to write; it opens offline, in any browser")],
     families: Annotated[str, typer.Option(help="families with commas between, or all")] = "all",
     languages: Annotated[str, typer.Option(help="en, zh or both")] = "en,zh",
-    profile: Annotated[str, typer.Option(help="protocol that they are played under; windowed variants take unified@4")] = "core@1",
+    profile: Annotated[
+        str, typer.Option(help="protocol that they are played under; windowed variants take unified@4")
+    ] = "core@1",
     seed: Annotated[int, typer.Option(min=0, help="other samples of the same kinds")] = 0,
 ) -> None:
     """Show a sample of every data kind and probe variant, each family and language, in one page to read.
@@ -101,7 +103,9 @@ def samples(
         found = showing.surfaces(named, _names(languages), profile, seed)
         with tqdm(total=showing.steps(found), unit="kind", desc="samples") as bar:
             made = list(showing.samples(found, lambda: bar.update() and None))
-        size = write_page(made, out, title="ctxctl samples", intro=f"Expert episodes, one of each kind and variant. {profile}, seed {seed}.")
+        size = write_page(
+            made, out, title="ctxctl samples", intro=f"Expert episodes, one of each kind and variant. {profile}, seed {seed}."
+        )
         typer.echo(f"{out}: {len(made)} samples, {size / 2**20:.1f} MB")
 
 

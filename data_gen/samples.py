@@ -7,7 +7,7 @@ so those added later come by themselves. Samples depend on the seed alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -26,6 +26,7 @@ from envs.tasks.words import Lang
 from envs.trajectory import Trajectory
 from envs.viewer import Sample
 
+Labels = Mapping[str, str | Sequence[str]]
 TOKENIZERS: dict[str, str] = {"en": "smollm2", "zh": "qwen"}
 """Who counts the tokens of a language: a small English tokenizer spells every Chinese character in bytes."""
 WINDOWS = "unified@4"
@@ -117,7 +118,7 @@ def _of_kind(surface: Surface, kind: str) -> Iterator[Sample]:
         chosen, probe = unit.trajectories[place], unit.played[place] if unit.played else None
         found = mistakes(chosen)
         if not made or not met.issuperset(found):
-            labels = {"part": "data kind", "kind": kind, "recorded as": chosen.kind or "", "mistake": found}
+            labels: Labels = {"part": "data kind", "kind": kind, "recorded as": chosen.kind or "", "mistake": found}
             yield _sample(chosen, labels, probe)
         met.update(found)
         made += 1
@@ -175,9 +176,9 @@ def _played(surface: Surface, probe: Probe) -> Sample:
     profile = get_profile(WINDOWS if needs else surface.config.profile)
     episode = Episode.from_probe(probe, profile, surface.chat)
     play([episode], expert_for(profile, surface.chat))
-    labels = {"part": "probe variant", "kind": "", "hint": "" if probe.hint == "none" else probe.hint}
+    labels: Labels = {"part": "probe variant", "kind": "", "hint": "" if probe.hint == "none" else probe.hint}
     return _sample(episode.trajectory("expert"), labels, probe)
 
 
-def _sample(trajectory: Trajectory, labels: dict[str, str | Sequence[str]], probe: Probe | None = None) -> Sample:
+def _sample(trajectory: Trajectory, labels: Labels, probe: Probe | None = None) -> Sample:
     return Sample(trajectory, labels, score(trajectory), probe.injection if probe else None)

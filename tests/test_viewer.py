@@ -47,14 +47,14 @@ def stored(html):
 def columns(stored):
     """Row number -> label -> values."""
     return [
-        {f["name"]: [f["values"][c] for c in f["rows"][i]] for f in stored.index["fields"]}
-        for i in range(len(stored.index["rows"]))
+        {f["name"]: [f["values"][c] for c in f["rows"][i]] for f in stored.listing["fields"]}
+        for i in range(len(stored.listing["rows"]))
     ]
 
 
 def test_every_sample_is_there_and_its_views_are_byte_equal(made, stored):
-    assert len(stored.index["rows"]) == len(stored.blocks) == len(made) > 60
-    for sample, row, held in zip(made, stored.index["rows"], stored.blocks, strict=True):
+    assert len(stored.listing["rows"]) == len(stored.blocks) == len(made) > 60
+    for sample, row, held in zip(made, stored.listing["rows"], stored.blocks, strict=True):
         t = sample.trajectory
         assert (row["id"], row["steps"], row["tokens"]) == (t.id, len(t.inferences), t.tokens)
         assert views_of(held) == [[(m.role, m.content) for m in view] for view in t.views()]
@@ -111,7 +111,7 @@ def test_the_filters_list_every_label(made, stored):
         assert {v for r in mine for v in r["profile"]} == {"core@1", "plain@1", "unified@4"}
     for sample, row in zip(made, rows, strict=True):
         assert {name: v for name, v in row.items() if v} == labels_of(sample)
-    for field in stored.index["fields"]:
+    for field in stored.listing["fields"]:
         assert len(set(field["values"])) == len(field["values"])
 
 
@@ -120,9 +120,7 @@ def test_answers_bear_their_verdict_and_what_is_injected_is_told(made, stored):
     for sample, held in zip(made, stored.blocks, strict=True):
         result = score(sample.trajectory)
         assert held["q"] == round(result.q, 4)
-        got = [
-            (i, s["name"], s["verdict"]) for i, turn in enumerate(held["turns"]) for s in turn["slots"] if i >= held["start"]
-        ]
+        got = [(i, s["name"], s["verdict"]) for i, turn in enumerate(held["turns"]) for s in turn["slots"] if i >= held["start"]]
         assert got == [(c.turn, c.slot, c.verdict) for c in result.checks]
         verdicts.update(v for *_, v in got)
         injection = sample.injection
@@ -167,11 +165,13 @@ def hostile(chat):
 def test_hostile_text_stays_text(hostile):
     text = page([hostile], title=HOSTILE, intro=HOSTILE)
     assert "<img" not in text
-    assert "alert(1)" not in re.sub(r'<script type="application/json".*?</script>|<title>.*?</title>|<h1>.*?</h1>', "", text, flags=re.S)
+    assert "alert(1)" not in re.sub(
+        r'<script type="application/json".*?</script>|<title>.*?</title>|<h1>.*?</h1>', "", text, flags=re.S
+    )
     index = re.search(r'id="index">(.*?)</script>', text, re.S)[1]
     assert not set("<>&\u2028") & set(index)
     held = read_page(text)
-    assert held.index["title"] == held.index["intro"] == held.index["rows"][0]["id"] == HOSTILE
+    assert held.listing["title"] == held.listing["intro"] == held.listing["rows"][0]["id"] == HOSTILE
     assert views_of(held.blocks[0])[0][0][1].endswith(HOSTILE)
     assert columns(held)[0][HOSTILE] == [HOSTILE]
 

@@ -13,7 +13,9 @@ from test_viewer import hostile, made  # noqa: F401 - fixtures
 
 from envs.viewer import write_page
 
-CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
 pytestmark = pytest.mark.real
 
 

@@ -1,7 +1,6 @@
 """One page for stored episodes, whoever made them: log and view side by side, inference by inference, in one file that opens offline.
 
-    from envs.viewer import Sample, write_page
-    write_page((Sample(trajectory, {"arm": "sft"}, score) for …), "episodes.html", title="Episodes")
+``write_page((Sample(trajectory, {"arm": "sft"}, score) for …), "episodes.html", title="Episodes")``
 """
 
 from envs.viewer.page import Sample, page, read_page, views_of, write_page

@@ -183,4 +183,10 @@ def _injected(injection: Injection, trajectory: Trajectory) -> dict[str, Any]:
     if injection.window:
         told.append(["new window", f"{injection.window}; everything before sits in another window"])
     lines = [f"{key}={entry[0]}" for _, notes in entries for key, entry in notes.items() if entry]
-    return {"told": told, "notes": lines, "briefs": list(injection.brief.values()), "folds": list(injection.brief), "window": injection.window}
+    return {
+        "told": told,
+        "notes": lines,
+        "briefs": list(injection.brief.values()),
+        "folds": list(injection.brief),
+        "window": injection.window,
+    }

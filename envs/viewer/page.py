@@ -43,9 +43,9 @@ class Sample(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page read back: its index, and one block an episode."""
+    """A page read back: its listing of labels, and one block an episode."""
 
-    index: dict[str, Any]
+    listing: dict[str, Any]
     blocks: list[dict[str, Any]]
 
 
