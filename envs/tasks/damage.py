@@ -73,7 +73,7 @@ class _Siblings:
         no_note: dict[str, tuple[str, int] | None] = {self.key: None} if self.note else {}
         yield self.probe("missing", "asked", Injection(brief=gone, note=no_note))
         yield self.probe("dropped", "index", Injection(drop=(fold.first,), note=no_note))
-        yield self.probe("windowed", "index", Injection(window="a new stage", note=no_note), windows=True)
+        yield self.probe("windowed", "index", Injection(window=self.spec.words.stage, note=no_note), windows=True)
         wrong = self._other()
         if held:
             yield self.probe("contradicted", "conflict", Injection(note={self.key: (wrong, evidence)}), wrong_note=True)

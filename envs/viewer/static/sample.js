@@ -93,7 +93,7 @@ function logPane(block, step, marks) {
     "section",
     { class: "pane log", "aria-label": "Log", id: "log" },
     el("h3", {}, "Log", el("small", {}, `ground truth · ${step.hidden.length ? `${shown} in view, ${before.filter((c) => c.classList.contains("out")).length} out` : "all in view"}`)),
-    el("div", { class: "scroll", id: "logscroll" }, before, now.length ? el("p", { class: "rule", id: "here" }, "this inference") : null, now, later.length ? el("details", { class: "more" }, el("summary", {}, `${later.length} later events`), later) : null),
+    el("div", { class: "scroll", id: "logscroll" }, before, now.length ? el("p", { class: "rule", id: "here" }, "this inference") : null, now, later.length ? el("details", { class: "more" }, el("summary", {}, `${later.length} later event${later.length === 1 ? "" : "s"}`), later) : null),
   );
 }
 
