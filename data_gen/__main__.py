@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from data_gen.config import DataConfig
 from data_gen.run import merge as merge_shards
 from data_gen.run import run
-from envs.config import load_config
+from envs.config import UserError, load_config
 from envs.runs import cli_errors
 
 
@@ -72,6 +72,45 @@ def push(
 
     with cli_errors():
         typer.echo(upload(out, repo, private))
+
+
+@app.command()
+def samples(
+    out: Annotated[Path, typer.Argument(help="HTML file to write; it opens offline, in any browser")],
+    families: Annotated[str, typer.Option(help="families with commas between, or all")] = "all",
+    languages: Annotated[str, typer.Option(help="en, zh or both")] = "en,zh",
+    profile: Annotated[
+        str, typer.Option(help="protocol that they are played under; windowed variants take unified@4")
+    ] = "core@1",
+    seed: Annotated[int, typer.Option(min=0, help="other samples of the same kinds")] = 0,
+) -> None:
+    """Show a sample of every data kind and probe variant, each family and language, in one page to read.
+
+    Left the log, right the view, inference by inference; all families take two to three minutes. docs/samples.md says how to read it.
+
+    Example: python -m data_gen samples runs/samples.html --families procurement,travel --languages zh
+    """
+    from tqdm import tqdm
+
+    from data_gen import samples as showing
+    from envs.tasks import FAMILIES
+    from envs.viewer import write_page
+
+    with cli_errors():
+        named = tuple(FAMILIES) if families == "all" else _names(families)
+        if out.is_dir():
+            raise UserError(f"{out}: is a folder: name the file, e.g. {out / 'samples.html'}")
+        found = showing.surfaces(named, _names(languages), profile, seed)
+        with tqdm(total=showing.steps(found), unit="kind", desc="samples") as bar:
+            made = list(showing.samples(found, lambda: bar.update() and None))
+        size = write_page(
+            made, out, title="ctxctl samples", intro=f"Expert episodes, one of each kind and variant. {profile}, seed {seed}."
+        )
+        typer.echo(f"{out}: {len(made)} samples, {size / 2**20:.1f} MB")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 @app.command()

@@ -61,6 +61,8 @@ class Unit:
     """The session; of a base, its prefix without a question."""
     trajectories: list[Trajectory] = field(default_factory=list)
     probes: list[Probe] = field(default_factory=list)
+    played: list[Probe] = field(default_factory=list)
+    """Of a base for ``sft``: the probes that its trajectories were played from, in their order."""
 
 
 def streams(config: DataConfig) -> dict[Stream, int]:
@@ -195,6 +197,7 @@ def _base(config: DataConfig, stream: Stream, spec: FamilySpec, seed: int, numbe
         return unit
     for probe in [p for p in probes if p.variant == "present"] if kind == "present" else probes:
         unit.trajectories.append(_played(config, kind, probe, chat))
+        unit.played.append(probe)
     return unit
 
 

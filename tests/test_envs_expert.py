@@ -164,7 +164,7 @@ def with_other_value(probe):
     """The probe over a log whose asked value is another one of the same kind and spelling length."""
     slot = probe.session.turns[-1].slots[0]
     value = slot.accept[0]
-    if slot.kind not in ("amount", "code", "clock"):
+    if slot.kind not in ("amount", "part", "code", "clock"):
         return None
     last = {"0": "1"}.get(value[-1], "0") if slot.kind != "clock" else {"0": "5", "5": "0"}[value[-1]]
     other = value[:-1] + last

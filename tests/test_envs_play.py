@@ -156,7 +156,7 @@ def test_under_a_manager_what_it_drops_is_out_of_view(run, save):
         result = run(*args, "--manager", manager, "--reveal", text=f"{turns}/log\n/state\n/example\n")
         assert result.exit_code == 0, result.output
         assert f"manager {manager}" in result.output
-        assert "e3 quote (manager): Omega Interiors offers 42 pieces of the tables." in result.output
+        assert "e3 quote (manager): Omega Interiors offers the tables, 42 pieces." in result.output
         assert "plain history: no notes" in result.output
         assert "it has no turn for a manager" in result.output
     hidden = run(*args, "--manager", "truncate", text=turns + "/log\n")
@@ -633,7 +633,7 @@ def test_a_script_plays_through_pipes_in_a_narrow_terminal_of_another_encoding(s
     out, err = game.communicate("quote item=t\u00e9 qty=1\n\n".encode("latin-1") + b"quote item=tables qty=42\n\ncode=PA-4558\n")
     assert game.returncode == 0, err
     text = out.decode("ascii")
-    assert "U| [e1 user] We need 42 pieces of the tables" in text
+    assert "U| [e1 user] We are buying the tables, 42 pieces" in text
     assert "\n-----\nuser turn 1, view 1" in text
     assert "> quote item=t? qty=1" in text
     assert "+ code: right" in text

@@ -23,8 +23,8 @@ SPEC = FamilySpec(
             guesses=("The host shouted something like {v} portions across the yard.", "Last summer they plated {v}, so maybe again."),
         ),
         Attr(
-            "vegan", "amount", "vegan count",
-            ("Of these, {v} are vegan.", "Vegan count {v}.", "Mark {v} plates as vegan."),
+            "vegan", "part", "vegan count",
+            ("We cook {v} of them vegan.", "Vegan count {v}.", "Mark {v} plates as vegan."),
             other=("How many eat nothing from animals at {entity}?", "How much goes out without meat or dairy at {entity}?"),
             none=("Nobody ordered vegan.", "There is no vegan count for it."),
             guesses=("The planner would bet on {v} vegan, unasked.", "Vegan, hmm, {v} or so, thinks the waiter."),
@@ -39,7 +39,7 @@ SPEC = FamilySpec(
         Attr(
             "swap", "weight", "substitute weight",
             ("Swap the wheat for {v} of rice flour.", "Substitute weight {v}.", "In place of butter, {v} of margarine."),
-            other=("How heavy is the stand-in at {entity}?", "What mass of alternative goods do we load to {entity}?"),
+            other=("How heavy is the stand-in at {entity}?", "What mass of alternative goods do we load for {entity}?"),
         ),
         Attr(
             "cook", "person", "head cook",
@@ -54,7 +54,7 @@ SPEC = FamilySpec(
         ),
         Attr(
             "tasting", "date", "tasting date",
-            ("Tasting on {v}.", "The couple of trial dishes is due {v}.", "Tasting date, fixed: {v}."),
+            ("Tasting on {v}.", "The trial dishes are due on {v}.", "Tasting date, fixed: {v}."),
             other=("Which day does the client sample food for {entity}?", "When may they try what we cook at {entity}?"),
         ),
     ),

@@ -43,12 +43,12 @@ SPEC = FamilySpec(
         ),
         Attr(
             "lost",
-            "amount",
+            "part",
             "order loss",
             ("{v} orders are gone for good.", "Order loss comes to {v}.", "We wrote off {v} orders."),
             other=(
                 "How many purchases vanished while {entity} was down?",
-                "What did customers buy through {entity} that we cannot replay?",
+                "How much of what customers bought through {entity} is beyond replaying?",
             ),
             none=("No orders were lost.", "Every single order was replayed, nothing is missing."),
             guesses=(
@@ -61,7 +61,7 @@ SPEC = FamilySpec(
             "code",
             "root cause",
             ("Root cause confirmed: {v}.", "Bisect lands on {v}, reproduced twice.", "It was {v} that took us down."),
-            other=("Which deploy do we hold responsible on {entity}?", "What is behind the trouble with {entity}?"),
+            other=("Which deploy do we hold responsible for {entity}?", "What is behind the trouble with {entity}?"),
             none=("Root cause is unknown, we never reproduced it.", "The bisect came back empty."),
             guesses=(
                 "Somebody in the channel blames {v}, no proof.",
@@ -133,8 +133,8 @@ SPEC = FamilySpec(
         "{source} looked at {entity} again and got something else.",
     ),
     work=(
-        "Dig into {entity}, past {qty} minutes.",
-        "What happened on {entity}? Look at the trailing {qty} minutes.",
+        "Dig into {entity}, last {qty} minutes.",
+        "What happened to {entity}? Look at the last {qty} minutes.",
         "Pull {qty} minutes of telemetry on {entity}.",
     ),
     changes=(

@@ -169,7 +169,7 @@ SPEC = FamilySpec(
     ),
     across=(
         "Compare colony counts, {entity} with {other}: which is larger, and by how much?",
-        "Which plate is larger in colony count, {entity} or {other}, and by how much?",
+        "Which has the larger colony count, {entity} or {other}, and by how much?",
     ),
 )  # fmt: skip
 

@@ -53,7 +53,7 @@ SPEC = FamilySpec(
         ),
         Attr(
             "bond",
-            "amount",
+            "part",
             "bond",
             says=("A bond of {v} was left at the counter.", "We took {v} as security.", "Held against damage: {v}."),
             other=("How much cash do we hand over once {entity} is home safe?", "What sum are we keeping for {entity}?"),

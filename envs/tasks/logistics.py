@@ -34,7 +34,7 @@ SPEC = FamilySpec(
             "received",
             "amount",
             "received count",
-            ("Counted in: {v} units.", "Partial delivery, {v} units on hand.", "Received count {v} units, tally closed."),
+            ("Counted in: {v} units.", "Tallied at the ramp, {v} units on hand.", "Received count {v} units, tally closed."),
             other=("How many pieces made it here from {entity}?", "What can we pick of {entity} today?"),
             guesses=("Driver reckoned {v} pieces, did not tally.", "Packing slip reads {v} pieces, smudged, do not book."),
         ),
@@ -57,7 +57,7 @@ SPEC = FamilySpec(
         ),
         Attr(
             "tare",
-            "weight",
+            "tare",
             "tare weight",
             ("Wood and wrap make {v}.", "Tare weight {v}.", "Deduct {v} of packaging."),
             other=("How much of {entity} is not goods?", "What would {entity} bring onto the scales emptied?"),
@@ -173,11 +173,11 @@ SPEC = FamilySpec(
         ),
         withdrawals=(
             "Cancel the bay exception, {entity} goes to the common standing bay.",
-            "The standing bay set apart, {entity}, is cancelled.",
+            "The standing bay set apart for {entity} is cancelled.",
         ),
         reinstatements=(
             "Bay exception is on again, {entity} goes back to its own standing bay.",
-            "The standing bay set apart, {entity}, holds again.",
+            "The standing bay set apart for {entity} holds again.",
         ),
         once=(
             "One truck only, {entity} unloads at {v}, then the standing bay as ever.",

@@ -20,11 +20,11 @@ SPEC = FamilySpec(
         Attr(
             "bill", "amount", "bill",
             ("It will set us back {v}.", "The bill comes to {v}.", "They charge {v}, everything included."),
-            other=("How much money does {entity} swallow?", "What do we spend on {entity}?"),
+            other=("How much money goes on {entity}?", "What do we spend on {entity}?"),
             guesses=("The bill might run to {v}, going by last year.", "Accounts had pencilled in {v}, pending a bill."),
         ),
         Attr(
-            "prepayment", "amount", "prepayment",
+            "prepayment", "part", "prepayment",
             ("Wire a prepayment of {v}.", "{v} has to be sent ahead.", "Prepayment wanted: {v}."),
             other=("What must reach them early for {entity}?", "How much is owed up front on {entity}?"),
             none=("No prepayment is asked.", "They start without a prepayment."),
@@ -45,12 +45,12 @@ SPEC = FamilySpec(
         Attr(
             "day", "date", "appointed day",
             ("It is in the diary for {v}.", "They come on {v}.", "The appointed day is {v}."),
-            other=("Which calendar date belongs to {entity}?", "When this month or next is {entity} happening?"),
+            other=("Which calendar date belongs to {entity}?", "When, this month or next, will they get round to {entity}?"),
         ),
         Attr(
             "room", "room", "room",
             ("Let them into {v}.", "The room is {v}.", "Everything happens in {v}."),
-            other=("Where in the building does {entity} take place?", "Which door do I open about {entity}?"),
+            other=("Where in the building will they see to {entity}?", "Which door do I open for {entity}?"),
             none=("It is not tied to a room.", "No room is needed."),
         ),
         Attr(
@@ -69,7 +69,7 @@ SPEC = FamilySpec(
         "Booked for {entity}: {source}, {qty} minutes.",
     ),
     change_heads=(
-        "{source} had to shift {entity}.",
+        "{source} had to find another time for {entity}.",
         "New arrangement on {entity} with {source}.",
         "About {entity}: {source} rang with changes.",
     ),
@@ -80,8 +80,8 @@ SPEC = FamilySpec(
     ),
     changes=(
         "That slot clashes; reschedule {entity}.",
-        "Ring them and shift {entity}.",
-        "We have to move {entity}, please rearrange it.",
+        "Ring them and settle another time for {entity}.",
+        "We have to rearrange things, please find a new time for {entity}.",
     ),
     brief="{source} booked for {entity}",
     change_brief="{entity} moved",
@@ -124,7 +124,7 @@ SPEC = FamilySpec(
     compare=Compare(
         "bill",
         (
-            "Would the bill for {entity} exceed petty cash, and how many apart are they?",
+            "Would the bill for {entity} exceed petty cash, and how far apart are they?",
             "Petty cash or not for {entity}: is the bill above it, and what separates them?",
         ),
     ),

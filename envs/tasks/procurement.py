@@ -43,7 +43,7 @@ SPEC = FamilySpec(
         ),
         Attr(
             "deposit",
-            "amount",
+            "part",
             "deposit",
             ("A deposit of {v} is due on order.", "Deposit {v}.", "They ask a deposit of {v}."),
             other=("What must we pay up front for {entity}?", "How much is wanted in advance for {entity}?"),
@@ -51,7 +51,7 @@ SPEC = FamilySpec(
         ),
         Attr(
             "freight",
-            "amount",
+            "part",
             "freight charge",
             ("Freight costs {v}.", "The freight charge is {v}.", "Add {v} for freight."),
             other=("How much goes to the haulier for {entity}?", "How much extra is carriage on {entity}?"),
@@ -111,7 +111,7 @@ SPEC = FamilySpec(
         "Tamar Goods",
     ),
     heads=(
-        "{source} offers {qty} pieces of {entity}.",
+        "{source} offers {entity}, {qty} pieces.",
         "Offer of {source} for {entity}, {qty} pieces.",
         "{source} on {entity}: {qty} pieces.",
     ),
@@ -121,8 +121,8 @@ SPEC = FamilySpec(
         "{source} changed its offer for {entity}.",
     ),
     work=(
-        "Get a quote for {qty} pieces of {entity}.",
-        "We need {qty} pieces of {entity}; get a quote.",
+        "Get a quote for {entity}, {qty} pieces.",
+        "We are buying {entity}, {qty} pieces; get a quote.",
         "Ask for an offer on {entity}, {qty} pieces.",
     ),
     changes=("Ask for a revised offer for {entity}.", "Have the offer for {entity} revised.", "Get a better offer for {entity}."),

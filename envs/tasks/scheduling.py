@@ -111,7 +111,7 @@ SPEC = FamilySpec(
     ),
     heads=(
         "{source} has {entity} down with {qty} seats.",
-        "Calendar entry of {entity}, {qty} seats, kept by {source}.",
+        "Calendar entry for {entity}, {qty} seats, kept by {source}.",
         "According to {source}, {entity} is on with {qty} seats.",
     ),
     change_heads=(
@@ -120,8 +120,8 @@ SPEC = FamilySpec(
         "Fresh from {source}: {entity} was reinstated, not quite as before.",
     ),
     work=(
-        "Please open the calendar entry of {entity}, {qty} seats.",
-        "Could you see what is planned on {entity} with {qty} seats?",
+        "Please open the calendar entry for {entity}, {qty} seats.",
+        "Could you see what is planned for {entity} with {qty} seats?",
         "Bring up {entity} in the calendar, {qty} seats.",
     ),
     changes=(
@@ -182,7 +182,7 @@ SPEC = FamilySpec(
         "curfew",
         "clock",
         says=(
-            "House rule: the curfew is {v} every evening.",
+            "House rule: the curfew is {v} for everybody.",
             "We observe a curfew of {v} in this building.",
             "The caretaker's curfew is {v}, no discussion.",
         ),

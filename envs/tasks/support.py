@@ -40,7 +40,7 @@ SPEC = FamilySpec(
         ),
         Attr(
             "refund",
-            "amount",
+            "part",
             "refund",
             ("The refund comes to {v}.", "A refund of {v} is possible.", "Refund {v}."),
             other=("How much do I get back for {entity}?", "What will be credited to my card for {entity}?"),

@@ -38,6 +38,7 @@ PLACES = (
 
 PATTERNS = {
     "amount": r"\d{3,6}",
+    "part": r"\d{3,6}",
     "code": r"[A-Z]{2}-\d{4}",
     "date": rf"\d{{1,2}} (?:{'|'.join(MONTHS)})",
     "clock": r"\d{2}:\d{2}",
@@ -45,6 +46,7 @@ PATTERNS = {
     "address": r"\d{1,3} [A-Z][a-z]+ Street",
     "hotel": r"Hotel [A-Z][a-z]+ [A-Z][a-z]+(?: Town)?",
     "weight": r"\d{2,4}\.\d kg",
+    "tare": r"\d{2,4}\.\d kg",
     "room": r"[A-H]\d{3}",
     "version": r"\d{1,2}\.\d{1,2}\.\d{1,2}",
     "reading": r"\d{1,3}\.\d{2}",
@@ -63,6 +65,8 @@ def draw(kind: str, rng: random.Random, lang: str = "en") -> str:
     match kind:
         case "amount":
             return str(rng.randrange(1100, 9900))
+        case "part":  # of an amount of the same record: never more than the whole
+            return str(rng.randrange(110, 1090))
         case "code":
             return "".join(rng.choices("ABCDEFGHKLMNPRSTVWXZ", k=2)) + f"-{rng.randrange(1000, 9999)}"
         case "date":
@@ -74,7 +78,9 @@ def draw(kind: str, rng: random.Random, lang: str = "en") -> str:
         case "address":
             return f"{rng.randrange(1, 199)} {rng.choice(STREETS)} Street"
         case "weight":
-            return f"{rng.randrange(10, 2000)}.{rng.randrange(10)} kg"
+            return f"{rng.randrange(210, 2000)}.{rng.randrange(10)} kg"
+        case "tare":  # less than any weight
+            return f"{rng.randrange(10, 200)}.{rng.randrange(10)} kg"
         case "room":
             return f"{rng.choice('ABCDEFGH')}{rng.randrange(100, 999)}"
         case "version":
@@ -95,7 +101,7 @@ def accepted(kind: str, value: str, lang: str = "en", says: Sequence[str] = ()) 
         return (value, f"{month} {day}", f"{day} {month[:3]}", f"{int(day):02d} {month}")
     if kind == "hotel":
         return (value, value.removeprefix("Hotel "))
-    if kind == "weight":
+    if kind in ("weight", "tare"):
         return (value, value.removesuffix(" kg"), value.replace(" ", ""))
     return (value,)
 

@@ -28,6 +28,7 @@ HOUSES = (
 
 PATTERNS_ZH = {
     "amount": r"\d{3,6}",
+    "part": r"\d{3,6}",
     "code": r"[A-Z]{2}-\d{4}",
     "date": r"(?<!\d)\d{1,2}月\d{1,2}日",
     "clock": r"\d{2}:\d{2}",
@@ -35,6 +36,7 @@ PATTERNS_ZH = {
     "address": rf"(?:{'|'.join(STREETS)})\d{{1,3}}号",
     "hotel": f"(?:{'|'.join(HOTELS)})(?:{'|'.join(HOUSES)})",
     "weight": r"\d{2,4}\.\d千克",
+    "tare": r"\d{2,4}\.\d千克",
     "room": r"[A-H]\d{3}",
     "version": r"\d{1,2}\.\d{1,2}\.\d{1,2}",
     "reading": r"\d{1,3}\.\d{2}",
@@ -51,7 +53,9 @@ def draw_zh(kind: str, rng: random.Random) -> str | None:
         case "address":
             return f"{rng.choice(STREETS)}{rng.randrange(1, 199)}号"
         case "weight":
-            return f"{rng.randrange(10, 2000)}.{rng.randrange(10)}千克"
+            return f"{rng.randrange(210, 2000)}.{rng.randrange(10)}千克"
+        case "tare":
+            return f"{rng.randrange(10, 200)}.{rng.randrange(10)}千克"
         case "hotel":
             return rng.choice(HOTELS) + rng.choice(HOUSES)
     return None
@@ -71,13 +75,13 @@ def units(says: Sequence[str]) -> tuple[str, ...]:
 
 def accepted_zh(kind: str, value: str, says: Sequence[str] = ()) -> tuple[str, ...]:
     """Accepted forms of a value, the canonical one first."""
-    if kind in ("amount", "reading"):
-        plain = (value, f"{int(value):,}") if kind == "amount" else (value,)
+    if kind in ("amount", "part", "reading"):
+        plain = (value,) if kind == "reading" else tuple(dict.fromkeys((value, f"{int(value):,}")))
         return (*plain, *(f"{v}{unit}" for unit in units(says) for v in plain))
     if kind == "date":
         month, day = value[:-1].split("月")
         return (value, f"{month}月{day}号", f"{month}.{day}", f"{month}/{day}", f"{int(month):02d}月{int(day):02d}日")
-    if kind == "weight":
+    if kind in ("weight", "tare"):
         number = value.removesuffix("千克")
         return (value, number, f"{number}公斤", f"{number}kg")
     if kind == "clock":

@@ -35,6 +35,8 @@ class Words:
     """Title of a window for what comes next."""
     hints: dict[str, str]
     """Sentences that say that something may be missing, by hint level."""
+    stage: str
+    """Title of a window that is opened for what comes next."""
     answer: str
     """What opens the line of answer slots."""
     joint: str
@@ -77,13 +79,13 @@ ENGLISH = Words(
     lang="en",
     closes=("Then close this stage.", "That closes the stage.", "This stage ends here.", "Close the stage after that."),
     keeps=("Keep the {noun} at hand.", "Note the {noun} for later.", "We will need the {noun} again."),
-    tells=("Tell me the {noun}.", "Give me the {noun}.", "What is the {noun}?"),
+    tells=("Tell me the {noun}.", "Give me the {noun}.", "Which {noun} is given?"),
     verifies=("Check the {noun} against its source before you answer.", "Do not rely on a summary for the {noun}: look it up."),
     asks=(
-        "What is the {noun} for {entity}?",
+        "Which {noun} is on file for {entity}?",
         "Give me the {noun} for {entity} once more.",
         "I need the {noun} for {entity}.",
-        "Back to {entity}: what is the {noun}?",
+        "Back to {entity}: the {noun}, please.",
         "Which {noun} do we have for {entity}?",
     ),
     rule_outs=(
@@ -103,7 +105,7 @@ ENGLISH = Words(
         "vague": "Something may be missing here.",
         "explicit": "What you have of it may be incomplete: read the raw text again.",
     },
-    answer="Answer:", joint=" ", none="none", nones=("none", "no", "0"), yes=("yes",), no=("no",), unknown=("unknown",),
+    stage="a new stage", answer="Answer:", joint=" ", none="none", nones=("none", "no", "0"), yes=("yes",), no=("no",), unknown=("unknown",),
     colon=": ", comma=", ", entry="; ", stop=".", space=" ", unlisted="; the values are not listed here",
     without="; nothing on the {noun}", more="; more stands there", tail="; breaks off at: ",
     padding="; the rest stands in these events",
@@ -111,8 +113,8 @@ ENGLISH = Words(
 
 CHINESE = Words(
     lang="zh",
-    closes=("做完这一步就收尾。", "这一阶段到此结束。", "然后这个环节就关闭。", "之后本阶段结束。"),
-    keeps=("{noun}后面还要用，请留意。", "请记住{noun}，以后会问到。", "{noun}先放在手边。"),
+    closes=("做完这一步就收尾。", "这一阶段到此结束。", "然后就结束这个环节。", "之后本阶段结束。"),
+    keeps=("{noun}后面还要用，请留意。", "请记住{noun}，以后会问到。", "先把{noun}记下，留着备用。"),
     tells=("告诉我它的{noun}。", "把{noun}报给我。", "{noun}也一并说明。"),
     verifies=("回答前请对照原文核实{noun}。", "{noun}不要凭摘要回答，请查原文。"),
     asks=(
@@ -133,7 +135,7 @@ CHINESE = Words(
     refusal="登记被拒：与备案的值不符。",
     stage="新阶段",
     hints={"vague": "这里可能缺了些什么。", "explicit": "你手头的内容可能不全：请重新读一遍原文。"},
-    answer="回答：", joint="", none="无", nones=("无", "没有", "none", "0"), yes=("是", "yes"), no=("否", "不是", "no"),
+    stage="新阶段", answer="回答：", joint="", none="无", nones=("无", "没有", "none", "0"), yes=("是", "yes"), no=("否", "不是", "no"),
     unknown=("unknown", "未知", "不知道", "不详"),
     colon="：", comma="，", entry="；", stop="。", space="", unlisted="；数值未在此列出", without="；未见{noun}", more="；另有内容未列", tail="；断在：", padding="；其余内容见上述事件",
 )  # fmt: skip

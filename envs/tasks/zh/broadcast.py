@@ -30,7 +30,7 @@ SPEC = FamilySpec(
         Attr(
             "out", "clock", "切出点",
             says=("最晚{v}必须切走。", "切出点{v}，不能拖。", "插播{v}准点到。"),
-            other=("{entity}几点之前得收住？", "{entity}能超到什么钟点？"),
+            other=("{entity}几点之前得收住？", "{entity}要是超时，能超到几点？"),
             none=("后面没有别的，放开说。", "这条不设切出点。"),
         ),
         Attr(
@@ -74,7 +74,7 @@ SPEC = FamilySpec(
         "据{source}安排，给{entity}留{qty}秒。",
     ),
     change_heads=(
-        "{entity}的档位被{source}调过。",
+        "{entity}的时段被{source}调过。",
         "串联单改动：{entity}，来自{source}。",
         "紧急更改，{source}动了{entity}。",
     ),

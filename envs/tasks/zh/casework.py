@@ -83,14 +83,14 @@ SPEC = FamilySpec(
         "向法院核一下{entity}，往前翻{qty}条。",
     ),
     changes=(
-        "按法院裁定重报{entity}。",
+        "按法院裁定重新报送{entity}的材料。",
         "{entity}有补正，去法院调来。",
         "把{entity}修订过的记录取来。",
     ),
     brief="{source}存{entity}",
     change_brief="{entity}更正",
     fillers=(
-        "材料要逐页编码。",
+        "材料要逐页编号。",
         "代理意见写短点。",
         "诉讼费由败诉方承担。",
         "调解不用穿律师袍。",

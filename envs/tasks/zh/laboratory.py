@@ -37,7 +37,7 @@ SPEC = FamilySpec(
         Attr(
             "conductivity", "reading", "电导率",
             ("电导率稳定在{v}。", "探头测得电导率为{v}。", "室温下的电导率：{v}。"),
-            other=("{entity}通电能力有多强？", "仪表在{entity}上显示多少？"),
+            other=("{entity}的导电本领有多强？", "仪表在{entity}上显示多少？"),
             guesses=("校准前探头报过{v}，不作数。", "照理论推算应在{v}左右。"),
         ),
         Attr(

@@ -28,7 +28,7 @@ SPEC = FamilySpec(
             guesses=("照去年看，费用可能到{v}元。", "财务先按{v}元留了数，等账单再说。"),
         ),
         Attr(
-            "prepayment", "amount", "预付款",
+            "prepayment", "part", "预付款",
             ("先汇{v}元预付款。", "须提前打过去{v}元。", "预付款要{v}元。"),
             other=("{entity}动手前得给人家多少？", "{entity}要先垫多少钱？"),
             none=("不收预付款。", "不用先付，做完再结。"),

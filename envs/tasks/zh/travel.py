@@ -73,7 +73,7 @@ SPEC = FamilySpec(
         "改签单来自{source}：目的地{entity}。",
     ),
     work=("查一下去{entity}的行程。", "找出{entity}那趟行程。", "请看看{entity}的行程。"),
-    changes=("把去{entity}的行程改签掉。", "请改签{entity}那趟。", "按说好的给{entity}行程改签。"),
+    changes=("把去{entity}的行程改签一下。", "请改签{entity}那趟。", "按说好的给{entity}行程改签。"),
     brief="{source}安排{entity}",
     change_brief="{entity}改签",
     fillers=(
