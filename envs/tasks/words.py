@@ -35,8 +35,6 @@ class Words:
     """Title of a window for what comes next."""
     hints: dict[str, str]
     """Sentences that say that something may be missing, by hint level."""
-    stage: str
-    """Title of a window that is opened for what comes next."""
     answer: str
     """What opens the line of answer slots."""
     joint: str
@@ -105,7 +103,7 @@ ENGLISH = Words(
         "vague": "Something may be missing here.",
         "explicit": "What you have of it may be incomplete: read the raw text again.",
     },
-    stage="a new stage", answer="Answer:", joint=" ", none="none", nones=("none", "no", "0"), yes=("yes",), no=("no",), unknown=("unknown",),
+    answer="Answer:", joint=" ", none="none", nones=("none", "no", "0"), yes=("yes",), no=("no",), unknown=("unknown",),
     colon=": ", comma=", ", entry="; ", stop=".", space=" ", unlisted="; the values are not listed here",
     without="; nothing on the {noun}", more="; more stands there", tail="; breaks off at: ",
     padding="; the rest stands in these events",
@@ -135,7 +133,7 @@ CHINESE = Words(
     refusal="登记被拒：与备案的值不符。",
     stage="新阶段",
     hints={"vague": "这里可能缺了些什么。", "explicit": "你手头的内容可能不全：请重新读一遍原文。"},
-    stage="新阶段", answer="回答：", joint="", none="无", nones=("无", "没有", "none", "0"), yes=("是", "yes"), no=("否", "不是", "no"),
+    answer="回答：", joint="", none="无", nones=("无", "没有", "none", "0"), yes=("是", "yes"), no=("否", "不是", "no"),
     unknown=("unknown", "未知", "不知道", "不详"),
     colon="：", comma="，", entry="；", stop="。", space="", unlisted="；数值未在此列出", without="；未见{noun}", more="；另有内容未列", tail="；断在：", padding="；其余内容见上述事件",
 )  # fmt: skip
