@@ -13,7 +13,8 @@ from envs.chat import Message
 from envs.episode import Episode, play
 from envs.log import Log
 from envs.managers import MANAGERS, Layered, get_manager, layered
-from envs.managers.base import messages_of, records_of
+from envs.managers.base import Record, messages_of, records_of, sentences, trimmed
+from envs.managers.tables import trim_result
 from envs.policies.base import Sampled
 from envs.policies.expert import Expert
 from envs.profiles import get_profile
@@ -435,8 +436,6 @@ def test_every_request_is_recorded():
 
 
 def test_rows_are_aggregated_before_they_are_cut():
-    from envs.managers.tables import trim_result
-
     rows = [{"id": n, "category": "AB"[n % 2], "amount": n} for n in range(5000)]
     text = trim_result(json.dumps(rows))
     assert "5000 rows: id, category, amount" in text
@@ -550,3 +549,33 @@ def test_the_documented_table_has_every_manager_on_five_hundred_sessions():
     for name in set(MANAGERS) - {"llm_summary"}:
         assert f"| {name} | 500 |" in text
     assert "| llm_summary |" in text
+
+
+def test_a_dot_within_a_word_ends_no_sentence():
+    assert sentences("We run 8.4.19 since May. Is v2.0 out? Yes.") == ("We run 8.4.19 since May.", "Is v2.0 out?", "Yes.")
+
+
+def test_totals_of_large_tables_are_exact():
+    rows = [{"shop": f"s{n % 3}", "sales": 1_000_003 + n} for n in range(400)]
+    text = trim_result(json.dumps(rows))
+    assert str(sum(r["sales"] for r in rows)) in text
+
+
+def test_layered_shows_a_fact_whose_record_stands_in_a_cut_exchange(chat):
+    """A tail that begins in mid-exchange is not shown to the end, so what it says must stand among the facts."""
+    manager = get_manager("layered")
+    records = [
+        Record("user", "Start. " + filler(20, 1), 1),
+        Record("assistant", "ok", 2),
+        Record("user", "What are the sales?", 3),
+        Record("assistant", "query sales", 4),
+        Record("tool", "Sales of Q1 are 231775. " + filler(30, 2), 5),
+        Record("assistant", "The sales are 231775.", 6),
+        Record("user", "And now? " + filler(4, 3), 7),
+    ]
+    for budget in range(140, 420, 20):
+        picked, _ = manager._decide(records, budget, chat, "s")
+        if manager.compressions:
+            head, kept = trimmed("s", picked, records[-1:], budget, chat)
+            assert "231775" in head + "".join(r.text for r in kept), budget
+    assert manager.compressions

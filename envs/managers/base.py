@@ -18,7 +18,8 @@ from envs.log import Log
 
 Count = Callable[[str], int]
 """Tokens of a text."""
-SENTENCE = re.compile(r"[^.!?。！？\n]+(?:[.!?](?!\S)|[。！？]|\n|$)|\S+")
+SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?=\S))+(?:[.!?](?!\S)|[。！？]|\n|$)|\S+")
+"""A dot, question or exclamation mark within a word (``8.4.19``) ends nothing."""
 WORD = re.compile(r"\w+(?:[-./:]\w+)*")
 OVERHEAD = 6
 """Tokens of chat format that a message costs at most."""
@@ -153,9 +154,9 @@ def rendered(system: str, records: Sequence[Record], chat: ChatML) -> int:
 
 def trimmed(system: str, picked: Picked, now: Sequence[Record], budget: int, chat: ChatML) -> tuple[str, list[Record]]:
     """Head and records that fit the budget, newest first; never starting with the model's own turn or a result without its call."""
-    head, kept = picked.head, _whole_exchanges(picked.kept)
+    head, kept = picked.head, whole_exchanges(picked.kept)
     while kept and rendered(_joined(system, head), [*kept, *now], chat) > budget:
-        kept = _whole_exchanges(kept[1:])
+        kept = whole_exchanges(kept[1:])
     while head and rendered(_joined(system, head), now, chat) > budget:
         head = head.rsplit("\n", 1)[0] if "\n" in head else ""
     rest = list(now)
@@ -174,7 +175,7 @@ def _shortened(now: Sequence[Record], fits: Callable[[Sequence[Record]], bool]) 
     return last or [now[-1]]
 
 
-def _whole_exchanges(records: Sequence[Record]) -> list[Record]:
+def whole_exchanges(records: Sequence[Record]) -> list[Record]:
     """The records without a beginning that cannot stand first."""
     out = list(records)
     while out and out[0].role != "user":

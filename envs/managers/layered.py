@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from envs.chat import ChatML
-from envs.managers.base import Count, Manager, Picked, Record, _joined, rendered, sentences, tail
+from envs.managers.base import Count, Manager, Picked, Record, _joined, rendered, sentences, tail, whole_exchanges
 from envs.managers.facts import Fact, FactStore, stated
 from envs.managers.health import Health, Request, measure
 from envs.managers.retrieval import overlap
@@ -113,7 +113,8 @@ class Layered(Manager):
         raw = without_repeats([self._slim(r) for r in past if r.place > self._upto])
         if self._upto < 0:
             return Picked(raw)
-        kept = tail(raw[-self._raw :], int(RAW_SHARE * room), count)
+        # Whole exchanges alone are shown in the end: what a cut one says must still count as out of view.
+        kept = whole_exchanges(tail(raw[-self._raw :], int(RAW_SHARE * room), count))
         shown = "\n".join(r.text for r in kept)
         facts = [f for f in self.store.active() if f.text not in shown]
         facts.sort(key=lambda f: (-overlap(question, f.text), -f.timestamp))
@@ -125,7 +126,7 @@ class Layered(Manager):
     def _compress(self, past: Sequence[Record], room: int, count: Count) -> None:
         """Everything but the newest raw records becomes summary, the summary so far included; then the fact-set check."""
         raw = [r for r in past if r.place > self._upto]
-        kept = tail(raw[-self._raw :], int(RAW_SHARE * room), count)
+        kept = whole_exchanges(tail(raw[-self._raw :], int(RAW_SHARE * room), count))
         gone = raw[: len(raw) - len(kept)]
         if not gone:
             return

@@ -58,11 +58,11 @@ def _aggregates(rows: Any) -> list[str]:
     """Totals of every number column, by every category column of few values."""
     numbers = [c for c in rows.columns if rows[c].dtype.kind in "if"]
     groups = [c for c in rows.columns if c not in numbers and rows[c].nunique() <= MAX_GROUPS]
-    lines = [f"total {c}: {rows[c].sum():g} (min {rows[c].min():g}, max {rows[c].max():g})" for c in numbers]
+    lines = [f"total {c}: {rows[c].sum():.12g} (min {rows[c].min():.12g}, max {rows[c].max():.12g})" for c in numbers]
     for group in groups:
         for number in numbers:
             sums = rows.groupby(group)[number].sum()
-            lines.append(f"{number} by {group}: " + ", ".join(f"{k} {v:g}" for k, v in sums.items()))
+            lines.append(f"{number} by {group}: " + ", ".join(f"{k} {v:.12g}" for k, v in sums.items()))
         if not numbers:
             lines.append(f"rows by {group}: " + ", ".join(f"{k} {v}" for k, v in rows[group].value_counts().items()))
     return lines
