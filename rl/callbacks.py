@@ -17,7 +17,8 @@ import torch
 from tqdm.auto import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from envs.runs import Tracker, append_jsonl, write_json_atomic
+from envs.runs import append_jsonl, write_json_atomic
+from envs.tracking import Tracker
 from rl.resume import MARK, METRICS
 
 _DROPPED = ("rewards/", "clip_ratio/", "frac_reward_zero_std", "epoch", "total_flos", "train_", "completions/")

@@ -21,7 +21,8 @@ from typing import Any
 from envs.chat import ChatML
 from envs.config import ConfigError, dump_config
 from envs.profiles import get_profile, prompt_text
-from envs.runs import Tracker, append_jsonl, provenance, read_json, write_json_atomic, write_text_atomic
+from envs.runs import append_jsonl, provenance, read_json, write_json_atomic, write_text_atomic
+from envs.tracking import Tracker
 from rl.config import VLLM_MODES, RLConfig, micro_batches
 from rl.resume import CONFIG, DONE, check_same_config, drop_metrics_after, last_checkpoint
 

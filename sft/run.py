@@ -21,7 +21,6 @@ from envs.chat import get_chat
 from envs.config import ConfigError, dump_config, load_config
 from envs.runs import (
     DataError,
-    Tracker,
     provenance,
     read_json,
     read_jsonl,
@@ -29,6 +28,7 @@ from envs.runs import (
     write_jsonl_atomic,
     write_text_atomic,
 )
+from envs.tracking import Tracker
 from envs.trajectory import Trajectory
 from sft.config import SFTStageConfig, trainer_arguments
 from sft.rows import Counts, Row, build_rows, padding_share, split_rows

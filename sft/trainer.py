@@ -21,7 +21,8 @@ from tqdm import tqdm
 from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
-from envs.runs import Tracker, append_jsonl, read_json, write_json_atomic
+from envs.runs import append_jsonl, read_json, write_json_atomic
+from envs.tracking import Tracker
 from sft.rows import Row
 from sft.shared import Counter, add_shared_forward
 
