@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -117,6 +117,14 @@ class Tracker:
         self._names |= metrics.keys()
         self._run.log(metrics, step=step)
         self._look_for_losses()
+
+    @contextlib.contextmanager
+    def guard(self, action: str) -> Iterator[None]:
+        """Around what is made for tracking alone: a failure in it is tracking's, not the run's."""
+        try:
+            yield
+        except Exception as error:
+            self._give_up(action, error)
 
     def table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], step: int | None = None) -> None:
         """Record a table of plain values at ``step``, the newest step so far if None."""

@@ -67,7 +67,7 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
     started = time.monotonic()
     try:
         with stop.on_interrupt():
-            trainer = build(config, on_turn=watch.on_turn)
+            trainer = build(config, on_turn=watch.on_turn, on_sample=watch.on_sample)
             for callback in [*(callbacks or []), watch]:
                 trainer.add_callback(callback)
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -88,7 +88,7 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
     return done
 
 
-def build(config: RLConfig, *, on_turn: Any = None) -> Any:
+def build(config: RLConfig, *, on_turn: Any = None, on_sample: Any = None) -> Any:
     """The trainer of a run: probes, tokenizer, weights and settings. Raises ConfigError, DataError or ModelError."""
     import torch
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -132,6 +132,8 @@ def build(config: RLConfig, *, on_turn: Any = None) -> Any:
     )
     for callback in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(callback)
+    if on_sample:
+        game.on_judged = lambda trajectory, q: None if trainer.model.training else on_sample(trajectory, q)
     return trainer
 
 
