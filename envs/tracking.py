@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from tqdm import tqdm
+
 from envs.runs import append_jsonl, read_json, write_json_atomic, write_text_atomic
 
 WARNINGS = "warnings.jsonl"
@@ -203,7 +205,7 @@ class Tracker:
     def _give_up(self, action: str, error: BaseException) -> None:
         self._run = None
         text = f"tracking off: {action} failed ({type(error).__name__}: {' '.join(str(error).split())}); the run goes on"
-        print(text, file=sys.stderr)
+        tqdm.write(text, file=sys.stderr)  # clears a progress bar first
         with contextlib.suppress(Exception):  # the disk may be what failed
             append_jsonl(self._folder / WARNINGS, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "warning": text})
 
