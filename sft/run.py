@@ -5,7 +5,7 @@ The folder holds
     out/config.yaml      the resolved config            out/metrics.jsonl   one line a step
     out/run.json         data hash, counts, versions    out/checkpoints/    complete ones carry complete.json
     out/arguments.json   TRL's resolved arguments       out/model/          the trained model and its tokenizer
-                                                        out/done.json       the result; a finished run returns it at once
+    out/warnings.jsonl   what failed beside the run     out/done.json       the result; a finished run returns it at once
 """
 
 from __future__ import annotations
