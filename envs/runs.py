@@ -1,4 +1,4 @@
-"""What a run folder is made of: files that are whole or absent, JSONL that survives a kill, provenance, tracking.
+"""What a run folder is made of: files that are whole or absent, JSONL that survives a kill, provenance.
 
 Every stage writes through these functions, so a run killed at any moment resumes from what its folder holds.
 """
@@ -14,8 +14,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -247,80 +246,6 @@ def _git(*arguments: str) -> str | None:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-# -- tracking --------------------------------------------------------------------------------------------------------
-
-
-class Tracker:
-    """Weights & Biases, where a failure costs one warning and never the run.
-
-    ``mode`` is ``"online"``, ``"offline"`` or ``"disabled"`` (nothing is imported). The run id is kept in the run folder
-    (``wandb_id``), so a resumed run goes on in the same chart. Use as a context manager, or call :meth:`finish`.
-    """
-
-    def __init__(
-        self,
-        mode: Literal["online", "offline", "disabled"],
-        run_dir: str | Path,
-        *,
-        project: str = "ctxctl",
-        name: str | None = None,
-        config: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._run: Any = None
-        if mode != "disabled":
-            with self._guard("start"):
-                self._run = self._start(mode, Path(run_dir), project, name, dict(config or {}))
-
-    def _start(
-        self, mode: Literal["online", "offline"], folder: Path, project: str, name: str | None, config: dict[str, Any]
-    ) -> Any:
-        import wandb
-
-        folder.mkdir(parents=True, exist_ok=True)
-        id_file = folder / "wandb_id"
-        run_id = id_file.read_text(encoding="utf-8").strip() if id_file.is_file() else ""
-        if not run_id:
-            run_id = uuid.uuid4().hex[:12]
-            write_text_atomic(id_file, run_id + "\n")
-        return wandb.init(
-            project=project, name=name or folder.name, id=run_id, resume="allow", mode=mode, dir=str(folder), config=config
-        )
-
-    @contextlib.contextmanager
-    def _guard(self, action: str) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            self._run = None
-            text = " ".join(str(error).split())
-            print(f"tracking off: {action} failed ({type(error).__name__}: {text}); the run goes on", file=sys.stderr)
-
-    def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Record metrics at ``step`` (wandb's next step if None)."""
-        if self._run is not None:
-            with self._guard("log"):
-                self._run.log(dict(metrics), step=step)
-
-    def summary(self, values: Mapping[str, Any]) -> None:
-        """Set the run's closing figures."""
-        if self._run is not None:
-            with self._guard("summary"):
-                self._run.summary.update(dict(values))
-
-    def finish(self) -> None:
-        """Close the wandb run; later calls do nothing."""
-        if self._run is not None:
-            with self._guard("finish"):
-                self._run.finish()
-            self._run = None
-
-    def __enter__(self) -> Tracker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.finish()
 
 
 # -- command line ----------------------------------------------------------------------------------------------------

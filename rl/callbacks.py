@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import signal
 import sys
 import threading
@@ -17,7 +18,10 @@ import torch
 from tqdm.auto import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from envs.runs import Tracker, append_jsonl, write_json_atomic
+from envs.runs import append_jsonl, write_json_atomic
+from envs.samples import COLUMNS, Picker, sample_row
+from envs.tracking import Tracker
+from envs.trajectory import Trajectory
 from rl.resume import MARK, METRICS
 
 _DROPPED = ("rewards/", "clip_ratio/", "frac_reward_zero_std", "epoch", "total_flos", "train_", "completions/")
@@ -61,11 +65,21 @@ class RunCallback(TrainerCallback):
         self.folder, self.tracker, self.stop, self.main = folder, tracker, stop, main
         self.bar = tqdm(total=total, initial=first, desc="rl", unit="step", disable=not (progress and main), dynamic_ncols=True)
         self.shown: dict[str, str] = {}
+        self.samples = Picker()
         self._started = time.monotonic()
 
     def on_turn(self, turn: int, live: int) -> None:
         """Show where the rollout stands: a step may take minutes."""
         self.bar.set_postfix({**self.shown, "turn": turn, "live": live})
+
+    def on_sample(self, trajectory: Trajectory, q: float) -> None:
+        """Keep a few of the episodes that validation plays, for the tracker."""
+        if self.tracker.active and self.samples.wants(trajectory):
+            with self.tracker.guard("samples"):
+                self.samples.rows.append(sample_row(trajectory, q))
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self.tracker.table("samples", COLUMNS, self.samples.take(), step=state.global_step)
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any) -> None:
         metrics = clean(logs or {})
@@ -123,6 +137,7 @@ def clean(logs: dict[str, Any]) -> dict[str, float | None]:
             "step_time",
         ):
             continue
-        bare = bare.removeprefix("reward/") if validation else bare
+        if validation:
+            bare = re.sub(r"^family/", "q/", bare.removeprefix("reward/"))  # val/<metric>/<family>
         out[f"val/{bare}" if validation else bare] = None if value is None or not math.isfinite(value) else value
     return out

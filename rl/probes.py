@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from envs.rewards import reference_cost, saving
 from envs.runs import read_jsonl
 from envs.scoring import Check, Score, score
 from envs.tasks.base import DAMAGED, Probe
+from envs.trajectory import Trajectory
 from rl.outcome import Outcome, mean
 from rl.rollout import Played
 
@@ -45,6 +46,8 @@ class ProbeGame:
     def __init__(self, profile: Profile, chat: ChatML, prompt: str) -> None:
         self.profile, self.chat, self.prompt = profile, chat, prompt
         self._reference: dict[str, int] = {}
+        self.on_judged: Callable[[Trajectory, float], None] | None = None
+        """Called with each judged episode and its quality."""
 
     def start(self, probe: Probe) -> Episode:
         """The episode at the point where the policy takes over."""
@@ -56,6 +59,8 @@ class ProbeGame:
         if played.stopped:
             trajectory = trajectory.model_copy(update={"reason": "limit_run"})
         result = score(trajectory)
+        if self.on_judged:
+            self.on_judged(trajectory, result.q)
         if probe.id not in self._reference:
             self._reference[probe.id] = reference_cost(probe, self.chat, self.profile.name, self.prompt)
         return Outcome(

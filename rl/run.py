@@ -21,7 +21,8 @@ from typing import Any
 from envs.chat import ChatML
 from envs.config import ConfigError, dump_config
 from envs.profiles import get_profile, prompt_text
-from envs.runs import Tracker, append_jsonl, provenance, read_json, write_json_atomic, write_text_atomic
+from envs.runs import append_jsonl, provenance, read_json, write_json_atomic, write_text_atomic
+from envs.tracking import Tracker
 from rl.config import VLLM_MODES, RLConfig, micro_batches
 from rl.resume import CONFIG, DONE, check_same_config, drop_metrics_after, last_checkpoint
 
@@ -66,7 +67,7 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
     started = time.monotonic()
     try:
         with stop.on_interrupt():
-            trainer = build(config, on_turn=watch.on_turn)
+            trainer = build(config, on_turn=watch.on_turn, on_sample=watch.on_sample)
             for callback in [*(callbacks or []), watch]:
                 trainer.add_callback(callback)
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -87,7 +88,7 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
     return done
 
 
-def build(config: RLConfig, *, on_turn: Any = None) -> Any:
+def build(config: RLConfig, *, on_turn: Any = None, on_sample: Any = None) -> Any:
     """The trainer of a run: probes, tokenizer, weights and settings. Raises ConfigError, DataError or ModelError."""
     import torch
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -131,6 +132,8 @@ def build(config: RLConfig, *, on_turn: Any = None) -> Any:
     )
     for callback in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(callback)
+    if on_sample:
+        game.on_judged = lambda trajectory, q: None if trainer.model.training else on_sample(trajectory, q)
     return trainer
 
 

@@ -20,7 +20,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def main(
     config: Annotated[Path, typer.Argument(help="YAML file of the run.", show_default=False)],
     overrides: Annotated[list[str] | None, typer.Argument(help="dotted.key=value, read as YAML.", show_default=False)] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Print rows, tokens, steps, shared prefixes; train nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Print rows, tokens, padding, steps, time; train nothing.")] = False,
 ) -> None:
     """Fine-tune a model on the turns that an expert sampled in recorded trajectories.
 
@@ -38,7 +38,7 @@ def main(
     costs three quarters of the speed. The folder holds metrics.jsonl, checkpoints/, model/ and done.json.
     """  # noqa: D301  (\b keeps the lines of the example apart)
     settings = load_config(SFTStageConfig, config, overrides or [])
-    from sft.run import plan as plan_run
+    from sft.plan import plan as plan_run
     from sft.run import run
 
     result = plan_run(settings, str(config)) if plan else run(settings, str(config))

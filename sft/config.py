@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict, check_fields
+from sft.packing import check_precision, layout
 
 if TYPE_CHECKING:
     from trl import SFTConfig
@@ -41,10 +42,10 @@ RESERVED: dict[str, str] = {
     "run_name": f"{_OWN}: use the top-level 'wandb'",
     "resume_from_checkpoint": "the same command resumes by itself",
     "disable_tqdm": f"{_OWN}: there is one progress bar",
-    "packing": f"{_REWRITES}: leave it out",
+    "packing": f"{_OWN}: use the top-level 'packing'",
     "packing_strategy": f"{_REWRITES}: leave it out",
     "eval_packing": f"{_REWRITES}: leave it out",
-    "padding_free": f"{_REWRITES}: leave it out",
+    "padding_free": f"{_OWN}: use the top-level 'packing'",
     "truncation_mode": f"{_REWRITES}: leave it out",
     "assistant_only_loss": "labels come from the recorder, which knows what was sampled: leave it out",
     "completion_only_loss": "labels come from the recorder, which knows what was sampled: leave it out",
@@ -57,7 +58,8 @@ RESERVED: dict[str, str] = {
     "train_sampling_strategy": f"{_OWN}: rows of one base stay together, batches are cut by length or shared prefix",
     "eval_strategy": f"{_OWN}: use the top-level 'eval_share'",
     "do_eval": f"{_OWN}: use the top-level 'eval_share'",
-    "load_best_model_at_end": "the held-out rows are measured once, at the end",
+    "eval_steps": f"{_OWN}: use the top-level 'eval_every'",
+    "load_best_model_at_end": "the model that is saved is the last one",
     "save_only_model": "a checkpoint without its optimizer can't be resumed",
     "push_to_hub": "upload the finished model by hand: leave it out",
 }
@@ -102,24 +104,40 @@ class SFTStageConfig(Strict):
     """A longer row is an error: nothing is ever cut."""
     lora: Lora | None = None
     """``null`` trains the weights themselves."""
+    qlora: bool = False
+    """Hold the frozen weights in 4 bits under the adapter ``lora`` (the default one if none is given). A GPU and bitsandbytes."""
     freeze_embeddings: bool = True
     freeze_layers: int = Field(0, ge=0)
     """Lowest layers left as they are: their backward pass, two thirds of their cost, falls away."""
     share_prefix: bool | None = None
     """Compute a prefix that rows of a batch share once. ``null``: on a CPU only."""
+    packing: Literal["off", "auto"] = "off"
+    """``auto``: no padding, by shared prefixes on a CPU, end to end with flash attention on a GPU; refused where neither is
+    exact. ``off``: ``share_prefix`` alone decides."""
     max_minutes: float | None = Field(None, gt=0)
     """Wall clock of training. The learning rate then falls by steps or time, whichever is further, to zero at the end."""
     eval_share: float = Field(0.05, ge=0, lt=1)
-    """Share of base sessions held out whole, twins together, for validation."""
+    """Share of base sessions held out whole, twins together, for validation at the end."""
+    eval_every: int | None = Field(None, ge=1)
+    """Steps between validations on them during training, too; ``null``: only at the end."""
     save_dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the final model. RL goes on in float32; bfloat16 halves the folder and rounds every weight once."""
     wandb: Wandb = Wandb()
     trainer: dict[str, Any] = {}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _adapter_of_qlora(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("qlora") is True and data.get("lora") is None:
+            return {**data, "lora": {}}
+        return data
+
     @model_validator(mode="after")
     def _consistent(self) -> SFTStageConfig:
         if self.lora is not None and self.freeze_layers:
             raise ValueError("freeze_layers has no meaning with lora: set freeze_layers to 0, or lora to null")
+        if self.eval_every is not None and not self.eval_share:
+            raise ValueError("eval_every: nothing is held out to validate on: set eval_share above 0, or eval_every to null")
         if self.share_prefix and self.trainer.get("gradient_checkpointing"):
             raise ValueError(
                 "share_prefix needs the keys and values that trainer.gradient_checkpointing throws away: drop one of them"
@@ -171,10 +189,16 @@ def trainer_arguments(config: SFTStageConfig, where: str = "config") -> SFTConfi
         "dataset_kwargs": {"skip_prepare_dataset": True},
     }
     machine = {"bf16": fast_bf16() and not settings.get("fp16"), "use_cpu": not cuda, "dataloader_pin_memory": cuda}
+    flat = layout(config, bool(settings.get("use_cpu", not cuda))) == "flat"
+    if flat:
+        own["padding_free"] = True
+        own["pad_to_multiple_of"] = None  # nothing is padded
     try:
         arguments = SFTConfig(**{**machine, **settings, **own})
     except (ValueError, TypeError, NotImplementedError) as error:
         raise ConfigError(f"{where}: trainer: not accepted by SFTConfig: {' '.join(str(error).split())}") from error
+    if flat:
+        check_precision(arguments.bf16 or arguments.fp16)
     if arguments.save_total_limit is not None and arguments.save_total_limit < 2:
         raise ConfigError(
             f"{where}: trainer.save_total_limit: {arguments.save_total_limit!r} not allowed here: "

@@ -33,6 +33,7 @@ class Row:
     """The base session: twins and siblings share it, and stay on one side of the held-out split."""
     kind: str
     """Probe variant, or the trajectory's kind: what validation is broken down by."""
+    family: str = ""
 
     @property
     def trained(self) -> int:
@@ -90,7 +91,8 @@ def segment_rows(trajectory: Trajectory, chat: ChatML, source: str = "trajectori
     segments = [s.trimmed() for s in record(triples)]
     kind = trajectory.variant or trajectory.kind or "session"
     group = trajectory.base or trajectory.session.id
-    rows = [Row(s.ids, s.labels(), trajectory.id, k, group, kind) for k, s in enumerate(segments) if any(s.mask)]
+    name = trajectory.family
+    rows = [Row(s.ids, s.labels(), trajectory.id, k, group, kind, name) for k, s in enumerate(segments) if any(s.mask)]
     return rows, len(segments) - len(rows)
 
 

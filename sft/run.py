@@ -5,7 +5,7 @@ The folder holds
     out/config.yaml      the resolved config            out/metrics.jsonl   one line a step
     out/run.json         data hash, counts, versions    out/checkpoints/    complete ones carry complete.json
     out/arguments.json   TRL's resolved arguments       out/model/          the trained model and its tokenizer
-                                                        out/done.json       the result; a finished run returns it at once
+    out/warnings.jsonl   what failed beside the run     out/done.json       the result; a finished run returns it at once
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from envs.chat import get_chat
 from envs.config import ConfigError, dump_config, load_config
 from envs.runs import (
     DataError,
-    Tracker,
     provenance,
     read_json,
     read_jsonl,
@@ -29,9 +28,13 @@ from envs.runs import (
     write_jsonl_atomic,
     write_text_atomic,
 )
+from envs.samples import Picker
+from envs.tracking import Tracker
 from envs.trajectory import Trajectory
+from sft import quantised
 from sft.config import SFTStageConfig, trainer_arguments
-from sft.rows import Counts, Row, build_rows, padding_share, split_rows
+from sft.packing import check_flat, flash_attention, layout
+from sft.rows import Counts, Row, build_rows, split_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -52,16 +55,19 @@ def run(config: SFTStageConfig, where: str = "config") -> dict[str, Any]:
         result: dict[str, Any] = read_json(out / "done.json")
         print(f"{out}: finished already (loss {result['loss']}): nothing to do")
         return result
+    if config.qlora:
+        quantised.require()
     arguments = trainer_arguments(config, where)
-    train, held, counts = read_rows(config)
+    train, held, counts, shown = read_data(config)
     _claim(config, out, counts, arguments)
     with Tracker(
         config.wandb.mode if _is_main() else "disabled", out, project=config.wandb.project, config=config.model_dump()
     ) as tracker:
         if not (out / "model").is_dir():
-            _train(config, out, arguments, train, tracker)
+            _train(config, out, arguments, train, held, tracker)
         summary = read_json(out / "trained.json")
-        result = {**summary, "rows": counts.as_dict(), "held_out": _validate(out, held), "model": str(out / "model")}
+        validation = _validate(config, out, held, shown, summary["steps"], tracker)
+        result = {**summary, "rows": counts.as_dict(), "held_out": validation, "model": str(out / "model")}
         tracker.summary(result)
     if _is_main():
         write_json_atomic(out / "done.json", result)
@@ -70,34 +76,17 @@ def run(config: SFTStageConfig, where: str = "config") -> dict[str, Any]:
 
 def read_rows(config: SFTStageConfig, progress: bool = True) -> tuple[list[Row], list[Row], Counts]:
     """Training rows, held-out rows, counts of a config's data. Raises DataError."""
+    return read_data(config, progress)[:3]
+
+
+def read_data(config: SFTStageConfig, progress: bool = True) -> tuple[list[Row], list[Row], Counts, list[Trajectory]]:
+    """Those, and a few whole trajectories of the held-out rows, for people to look at. Raises DataError."""
     source = config.data_file
-    rows, counts = build_rows(
-        read_jsonl(source, model=Trajectory), get_chat(config.model), config.max_row_tokens, str(source), progress and _is_main()
-    )
+    trajectories = read_jsonl(source, model=Trajectory)
+    rows, counts = build_rows(trajectories, get_chat(config.model), config.max_row_tokens, str(source), progress and _is_main())
     train, held = split_rows(rows, config.eval_share, config.seed)
-    return train, held, counts
-
-
-def plan(config: SFTStageConfig, where: str = "config") -> dict[str, Any]:
-    """What a run would do: rows, steps, tokens, and the shares of padding and of shared prefixes in its batches."""
-    from sft.shared import computed_tokens
-    from sft.trainer import RowSampler
-
-    arguments = trainer_arguments(config, where)
-    train, held, counts = read_rows(config)
-    share = config.share_prefix if config.share_prefix is not None else bool(arguments.use_cpu)
-    micro = arguments.per_device_train_batch_size
-    size = micro * arguments.gradient_accumulation_steps
-    order = [train[i] for i in RowSampler(train, size, config.seed, share)]
-    batches = [order[i : i + micro] for i in range(0, len(order), micro)]
-    tokens = sum(len(r.input_ids) for r in train)
-    if share:
-        counts.shared_share = 1 - sum(computed_tokens([r.input_ids for r in batch]) for batch in batches) / tokens
-    else:
-        counts.padding_share = padding_share(batches, arguments.pad_to_multiple_of or 1)
-    epochs = arguments.num_train_epochs
-    steps = arguments.max_steps if arguments.max_steps > 0 else int(-(-len(train) // size) * epochs)
-    return {**counts.as_dict(), "train_rows": len(train), "held_out_rows": len(held), "train_tokens": tokens, "steps": steps}
+    names, picker = {row.trajectory for row in held}, Picker()
+    return train, held, counts, [t for t in trajectories if t.id in names and picker.wants(t)]
 
 
 def _check_folder(config: SFTStageConfig, out: Path, where: str) -> None:
@@ -130,37 +119,53 @@ def _claim(config: SFTStageConfig, out: Path, counts: Counts, arguments: SFTConf
         write_json_atomic(out / "arguments.json", arguments.to_dict())
 
 
-def _train(config: SFTStageConfig, out: Path, arguments: SFTConfig, rows: Sequence[Row], tracker: Tracker) -> None:
-    """From the last complete checkpoint, or from the start, to ``out/model`` and ``out/trained.json``."""
-    from transformers import PrinterCallback
+def build(config: SFTStageConfig, arguments: SFTConfig, rows: Sequence[Row]) -> SegmentTrainer:
+    """The trainer of a run, its model loaded. Raises ConfigError or ModelError."""
     from transformers.utils.logging import disable_progress_bar
 
     from envs.policies.smollm2 import load_tokenizer
     from sft.shared import can_share
-    from sft.trainer import Clock, RunLog, SegmentTrainer
+    from sft.trainer import Clock, SegmentTrainer
 
     disable_progress_bar()  # there is one bar: ours
-    model = _load(config, arguments)
-    share = config.share_prefix if config.share_prefix is not None else arguments.use_cpu and not arguments.gradient_checkpointing
-    if share and not can_share(model):
-        if config.share_prefix:
-            raise ConfigError(
-                f"share_prefix: true, but {config.model!r} doesn't attend to its whole past in every layer: set it to false"
-            )
-        share = False
+    if config.qlora:
+        quantised.require()
+    kind = layout(config, bool(arguments.use_cpu))
+    model = _load(config, arguments, flash_attention() if kind == "flat" else None)
+    if kind == "flat":
+        check_flat(model, config.model)
+    if kind == "tree" and not can_share(model):
+        for name, value in (("share_prefix", config.share_prefix), ("packing", config.packing == "auto")):
+            if value:
+                raise ConfigError(
+                    f"{name}: asked for, but {config.model!r} doesn't attend to its whole past in every layer: "
+                    f"set {name} to {'off' if name == 'packing' else 'false'}"
+                )
+        kind = "padded"
     clock = Clock(config.max_minutes * 60 if config.max_minutes is not None else None)
-    trainer = SegmentTrainer(
-        model, arguments, rows, load_tokenizer(config.model), share=share, clock=clock, peft_config=_adapter(config)
+    return SegmentTrainer(
+        model, arguments, rows, load_tokenizer(config.model), share=kind == "tree", clock=clock, peft_config=_adapter(config)
     )
+
+
+def _train(
+    config: SFTStageConfig, out: Path, arguments: SFTConfig, rows: Sequence[Row], held: Sequence[Row], tracker: Tracker
+) -> None:
+    """From the last complete checkpoint, or from the start, to ``out/model`` and ``out/trained.json``."""
+    from transformers import PrinterCallback
+
+    from sft.trainer import RunLog
+
+    trainer = build(config, arguments, rows)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(RunLog(trainer, out, tracker))
+    trainer.add_callback(RunLog(trainer, out, tracker, held, config.eval_every))
     record = _fit(trainer, out)
     if trainer.stopped != "planned":
         print(f"{out}: stopped after step {record['step']} of {record['max_steps']}: max_minutes={config.max_minutes} is used up")
     _save(config, out, trainer)
     if _is_main():
-        last = read_jsonl(out / "metrics.jsonl", torn="drop_last")[-1:]
-        seconds = clock.elapsed
+        last = [line for line in read_jsonl(out / "metrics.jsonl", torn="drop_last") if "loss" in line][-1:]
+        seconds = trainer.clock.elapsed
         write_json_atomic(
             out / "trained.json",
             {
@@ -197,12 +202,15 @@ def _fit(trainer: SegmentTrainer, out: Path) -> dict[str, Any]:
     return {"step": trainer.state.global_step, "max_steps": trainer.state.max_steps}
 
 
-def _load(config: SFTStageConfig, arguments: SFTConfig) -> PreTrainedModel:
-    """fp32 weights, or bf16 ones under an fp32 adapter on a GPU: pure bf16 AdamW rounds its updates away."""
+def _load(config: SFTStageConfig, arguments: SFTConfig, attention: str | None) -> PreTrainedModel:
+    """fp32 weights, or bf16 or 4-bit ones under an fp32 adapter on a GPU: pure bf16 AdamW rounds its updates away."""
     from envs.policies.smollm2 import load_model
 
     half = config.lora is not None and arguments.bf16 and not arguments.use_cpu
-    model = load_model(config.model, dtype="bfloat16" if half else "float32", device="cpu")
+    if config.qlora:
+        model = quantised.load_4bit(config.model, attention)
+    else:
+        model = load_model(config.model, dtype="bfloat16" if half else "float32", device="cpu", attention=attention)
     layers = getattr(model.base_model, "layers", None)
     if config.freeze_layers and (layers is None or config.freeze_layers >= len(layers)):
         depth = "no list of layers" if layers is None else f"{len(layers)} layers"
@@ -237,7 +245,9 @@ def _save(config: SFTStageConfig, out: Path, trainer: SegmentTrainer) -> None:
         shutil.rmtree(partial, ignore_errors=True)
     trainer.accelerator.wait_for_everyone()
     dtype = getattr(torch, config.save_dtype)
-    if config.lora is not None:
+    if config.qlora:
+        trainer.model = quantised.merged(trainer.model)
+    elif config.lora is not None:
         trainer.model = trainer.model.to(dtype=torch.float32).merge_and_unload()
     elif dtype == torch.float32:
         trainer.model.config.use_cache = True
@@ -250,14 +260,22 @@ def _save(config: SFTStageConfig, out: Path, trainer: SegmentTrainer) -> None:
         trainer.processing_class.save_pretrained(partial)
 
 
-def _validate(out: Path, held: Sequence[Row]) -> dict[str, Any] | None:
+def _validate(
+    config: SFTStageConfig, out: Path, held: Sequence[Row], shown: Sequence[Trajectory], step: int, tracker: Tracker
+) -> dict[str, Any] | None:
     """Validation on the model as saved, so a model that can't be loaded back is noticed here."""
     if not held or not _is_main():
         return None
     from envs.policies.smollm2 import load_model
-    from sft.evaluate import teacher_forced
+    from sft.evaluate import SAMPLE_COLUMNS, sample_rows, teacher_forced, tracked
 
-    return teacher_forced(load_model(out / "model"), held, progress=True)
+    model = load_model(out / "model")
+    result = teacher_forced(model, held, progress=True)
+    tracker.log(tracked(result), step)
+    if tracker.active:
+        with tracker.guard("samples"):
+            tracker.table("samples", SAMPLE_COLUMNS, sample_rows(model, get_chat(config.model), shown, held), step)
+    return result
 
 
 def _keep_metrics(file: Path, step: int) -> None:

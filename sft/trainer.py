@@ -21,8 +21,10 @@ from tqdm import tqdm
 from transformers import TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
-from envs.runs import Tracker, append_jsonl, read_json, write_json_atomic
-from sft.rows import Row
+from envs.runs import append_jsonl, read_json, write_json_atomic
+from envs.tracking import Tracker
+from sft.evaluate import teacher_forced, tracked
+from sft.rows import IGNORE, Row
 from sft.shared import Counter, add_shared_forward
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ COMPLETE = "complete.json"
 """Written into a checkpoint when all else is on disk; a checkpoint without it is torn."""
 POOL = 8
 """Steps whose rows are sorted by length together when batches are padded."""
+
+
+_NAMES = {"padding_share": "rows/padding", "shared_share": "rows/shared"}
+"""What the tracker calls a figure of ``metrics.jsonl``."""
 
 
 class RowSampler(Sampler[int]):
@@ -99,7 +105,11 @@ class Clock:
         self._last = self.elapsed
 
     def stop(self) -> None:
+        """Until :meth:`resume`, time doesn't count."""
         self.before, self._start = self.elapsed, None
+
+    def resume(self) -> None:
+        self._start = time.monotonic()
 
     def step_would_exceed(self) -> bool:
         """Call at the end of a step: whether another one as long as it passes the budget."""
@@ -109,13 +119,21 @@ class Clock:
 
 
 class RunLog(TrainerCallback):
-    """Progress bar, ``metrics.jsonl``, tracking, and the stop when the wall-clock budget is used up."""
+    """Progress bar, ``metrics.jsonl``, tracking, validation on the way, and the stop when the wall-clock budget is used up.
 
-    def __init__(self, trainer: SegmentTrainer, folder: Path, tracker: Tracker) -> None:
+    Args:
+        held, every: rows to validate on, and the steps between validations; None for none on the way.
+    """
+
+    def __init__(
+        self, trainer: SegmentTrainer, folder: Path, tracker: Tracker, held: Sequence[Row] = (), every: int | None = None
+    ) -> None:
         self._trainer, self._tracker = trainer, tracker
+        self._held, self._every = held, every
         self._file = folder / "metrics.jsonl"
         self._bar: tqdm[Any] | None = None
         self._mark = (0.0, 0, 0)
+        self._trained = 0
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         clock = self._trainer.clock
@@ -127,9 +145,24 @@ class RunLog(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         if self._bar is not None:
             self._bar.update()
+        if self._every and state.global_step % self._every == 0 and self._held and state.is_world_process_zero:
+            self._validate(state.global_step)
         if self._trainer.agree(self._trainer.clock.step_would_exceed()) and state.global_step < state.max_steps:
             self._trainer.stopped = "max_minutes"
             control.should_training_stop = control.should_save = control.should_log = True
+
+    def _validate(self, step: int) -> None:
+        """The model as it stands, on rows that it isn't trained on; outside the clock."""
+        trainer = self._trainer
+        trainer.clock.stop()
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        base = model.get_base_model() if hasattr(model, "get_base_model") else model
+        with trainer.accelerator.autocast():
+            figures = tracked(teacher_forced(base, self._held))
+        trainer.model.train()
+        trainer.clock.resume()
+        append_jsonl(self._file, {"step": step, **figures})
+        self._tracker.log(figures, step)
 
     def on_log(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any], **_: Any
@@ -153,7 +186,10 @@ class RunLog(TrainerCallback):
         }
         record = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
         append_jsonl(self._file, record)
-        self._tracker.log({k: v for k, v in record.items() if k != "step"}, step=state.global_step)
+        figures = {_NAMES.get(k, k): v for k, v in record.items() if k != "step"}
+        figures["rows/trained_share"] = (trainer.trained_tokens - self._trained) / max(tokens, 1)
+        self._trained = trainer.trained_tokens
+        self._tracker.log(figures, step=state.global_step)
         if self._bar is not None:
             self._bar.set_postfix(loss=f"{logs['loss']:.3f}", tok_s=f"{rate:.0f}", refresh=True)
 
@@ -187,10 +223,16 @@ class SegmentTrainer(SFTTrainer):
         self._rows, self._share = rows, share
         self.clock = clock
         self.stopped = "planned"
-        self.row_tokens = self.computed_tokens = 0
+        self.row_tokens = self.computed_tokens = self.trained_tokens = 0
         self._tree: Counter | None = None
+        self._flat = bool(args.padding_free)
         dataset = Dataset.from_dict({"input_ids": [r.input_ids for r in rows], "labels": [r.labels for r in rows]})
         super().__init__(model=model, args=args, train_dataset=dataset, processing_class=tokenizer, peft_config=peft_config)
+        if getattr(self.model, "is_loaded_in_4bit", False):
+            # TRL puts the adapter of a 4-bit model in bf16, where AdamW rounds its own updates away.
+            for parameter in self.model.parameters():
+                if parameter.requires_grad:
+                    parameter.data = parameter.data.float()
         if share:
             base = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
             self._tree = add_shared_forward(base)
@@ -212,7 +254,8 @@ class SegmentTrainer(SFTTrainer):
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         before = self._tree.computed if self._tree is not None else 0
         loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
-        self.row_tokens += int(inputs["attention_mask"].sum())
+        self.row_tokens += inputs["input_ids"].numel() if self._flat else int(inputs["attention_mask"].sum())
+        self.trained_tokens += int((inputs["labels"] != IGNORE).sum())
         self.computed_tokens += self._tree.computed - before if self._tree is not None else inputs["input_ids"].numel()
         return loss
 

@@ -114,7 +114,30 @@ def test_an_adapter_is_merged_into_the_final_model(probes, tmp_path):
     assert (tmp_path / "adapter" / "adapter_config.json").is_file()
     lines = read_jsonl(tmp_path / "metrics.jsonl")
     assert lines[0]["logp_gap/mean"] < 0.1
-    assert any("val/q" in line and "val/family/support" in line for line in lines)
+    assert any("val/q" in line and "val/q/support" in line for line in lines)
+
+
+def test_validation_shows_sample_episodes_and_a_resumed_run_is_one_tracked_run(probes, tmp_path, monkeypatch):
+    from envs.tracking import offline_runs
+    from tests.wandb_files import figures
+
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    settings = {"wandb": {"mode": "offline"}, "val_probes": str(probes), "val_every": 1, "save_every": 50}
+    press = At(1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    assert run(config(probes, tmp_path, **settings), progress=False, callbacks=[press])["status"] == "interrupted"
+    assert run(config(probes, tmp_path, **settings), progress=False)["status"] == "finished"
+    told = figures(tmp_path)
+    assert len(told) == len(set(told))
+    assert [step for step, name in told if name == "reward/q"] == [1, 2]
+    assert [step for step, name in told if name == "val/q/support"] == [1, 2]
+    assert [step for step, name in told if name == "samples"] == [1, 2]
+    shown = json.loads(next((offline_runs(tmp_path)[0] / "files" / "media" / "table").glob("samples*.json")).read_text())
+    row = dict(zip(shown["columns"], shown["data"][0], strict=True))
+    assert list(row) == ["id", "family", "variant", "transcript", "q", "tokens", "view"]
+    assert row["family"] == "support"
+    assert isinstance(row["q"], float)
+    assert row["tokens"] > 0
+    assert len(row["view"]) < 1700
 
 
 def test_command_line(probes, tmp_path):

@@ -1,7 +1,5 @@
 import json
 import os
-import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from envs.config import ConfigError, Strict
 from envs.runs import (
     DataError,
-    Tracker,
     append_jsonl,
     cli_errors,
     hash_obj,
@@ -131,71 +128,6 @@ def test_provenance_is_json():
     told = json.loads(json.dumps(provenance()))
     assert told["versions"]["torch"].startswith("2.13.0")
     assert told["git_commit"] is None or len(told["git_commit"]) == 40
-
-
-class FakeRun:
-    def __init__(self, fails: bool = False) -> None:
-        self.logged: list[tuple[dict, int | None]] = []
-        self.summary: dict = {}
-        self.finished, self.fails = 0, fails
-
-    def log(self, metrics, step=None):
-        if self.fails:
-            raise ConnectionError("no\nroute")
-        self.logged.append((metrics, step))
-
-    def finish(self):
-        self.finished += 1
-
-
-@pytest.fixture
-def fake_wandb(monkeypatch):
-    calls: list[dict] = []
-    module = types.SimpleNamespace(run=FakeRun(), calls=calls)
-
-    def init(**settings):
-        calls.append(settings)
-        return module.run
-
-    module.init = init
-    monkeypatch.setitem(sys.modules, "wandb", module)
-    return module
-
-
-def test_tracker_keeps_its_run_id(tmp_path, fake_wandb):
-    for step in range(2):
-        with Tracker("offline", tmp_path, name="n", config={"a": 1}) as tracker:
-            tracker.log({"loss": 1.0}, step=step)
-            tracker.summary({"best": 2})
-    first, second = fake_wandb.calls
-    assert first["id"] == second["id"] == (tmp_path / "wandb_id").read_text().strip()
-    assert first["resume"] == "allow"
-    assert first["mode"] == "offline"
-    assert fake_wandb.run.logged == [({"loss": 1.0}, 0), ({"loss": 1.0}, 1)]
-    assert fake_wandb.run.finished == 2
-
-
-def test_tracking_failure_warns_once_and_goes_on(tmp_path, fake_wandb, capsys):
-    fake_wandb.run = FakeRun(fails=True)
-    tracker = Tracker("online", tmp_path)
-    for _ in range(3):
-        tracker.log({"x": 1})
-    tracker.summary({})
-    tracker.finish()
-    assert capsys.readouterr().err == "tracking off: log failed (ConnectionError: no route); the run goes on\n"
-
-
-def test_tracking_that_cannot_start_goes_on(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "wandb", None)  # import raises
-    with Tracker("online", tmp_path) as tracker:
-        tracker.log({"x": 1})
-    assert "tracking off: start failed" in capsys.readouterr().err
-
-
-def test_disabled_tracking_touches_nothing(tmp_path):
-    with Tracker("disabled", tmp_path) as tracker:
-        tracker.log({"x": 1})
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,14 @@ def test_hash_mismatch_is_refused_with_a_remedy():
 
 
 def test_overlong_row_is_refused_never_cut():
-    with pytest.raises(DataError, match=r"more than max_row_tokens=20 .*set max_row_tokens=\d+"):
-        build_rows([make_trajectory()], CHAT, 20)
+    (row,), _ = build_rows([make_trajectory()], CHAT, 512)
+    with pytest.raises(DataError) as caught:
+        build_rows([make_trajectory()], CHAT, 20, "runs/data/trajectories.jsonl")
+    told = str(caught.value)
+    assert told.startswith(f"runs/data/trajectories.jsonl: trajectory 't0', segment 0: a row of {len(row.input_ids)} tokens")
+    assert "more than max_row_tokens=20 (1 of 1 rows are): rows are never cut" in told
+    assert f"set max_row_tokens={len(row.input_ids)}" in told
+    assert "\n" not in told
 
 
 def test_nothing_to_train_is_refused():

@@ -112,10 +112,13 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
         ) from error
 
 
-def load_model(name: str | Path, *, dtype: str = "float32", device: str | None = None) -> PreTrainedModel:
+def load_model(
+    name: str | Path, *, dtype: str = "float32", device: str | None = None, attention: str | None = None
+) -> PreTrainedModel:
     """A causal language model in evaluation mode on ``device`` (default: the GPU if there is one). Raises ModelError.
 
-    ``dtype`` is ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"auto"`` (see :func:`pick_dtype`).
+    ``dtype`` is ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"auto"`` (see :func:`pick_dtype`); ``attention`` is one of
+    transformers' attention implementations, its own choice if None.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -127,7 +130,8 @@ def load_model(name: str | Path, *, dtype: str = "float32", device: str | None =
     source = resolve_model(name)
     try:
         with _no_bars():
-            model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype))
+            extra = {"attn_implementation": attention} if attention else {}
+            model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype), **extra)
     except (OSError, ValueError) as error:
         raise ModelError(f"model {str(name)!r}: its weights can't be loaded ({_first_line(error)}): check {source}") from error
     return model.to(device).eval()
