@@ -113,16 +113,5 @@ def clean(logs: dict[str, Any]) -> dict[str, float | None]:
         validation, bare = name.startswith("eval_"), name.removeprefix("eval_")
         if bare.startswith(_DROPPED) or not isinstance(value, int | float | None):
             continue
-        if validation and bare in (
-            "runtime",
-            "samples_per_second",
-            "steps_per_second",
-            "loss",
-            "num_tokens",
-            "reward_std",
-            "step_time",
-        ):
-            continue
-        bare = bare.removeprefix("reward/") if validation else bare
         out[f"val/{bare}" if validation else bare] = None if value is None or not math.isfinite(value) else value
     return out

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict, check_fields
+from rl.ablation import check_ablations
 
 _ROWS = "one episode is several rows, which this setting doesn't know"
 _SAMPLING = "log-probabilities of training and sampling must be of the same, whole distribution"
@@ -32,6 +33,8 @@ RESERVED: dict[str, str] = {
     "save_strategy": _FIELD + "save_every",
     "eval_steps": _FIELD + "val_every",
     "eval_strategy": _FIELD + "val_probes and val_every",
+    "eval_on_start": _FIELD + "val_at_start",
+    "metric_for_best_model": _FIELD + "keep_best",
     "resume_from_checkpoint": "the same command resumes from the last whole checkpoint",
     "disable_tqdm": "this stage draws its own progress bar",
     "loss_type": "must be dapo: the only divisor that doesn't change when an episode is cut into more segments",
@@ -43,7 +46,7 @@ RESERVED: dict[str, str] = {
     "num_iterations": "must be 1: more would need sampling log-probabilities in the ratio",
     "num_generations_eval": "validation plays each probe once",
     "importance_sampling_level": "must be token: " + _ROWS,
-    "mask_truncated_completions": "over-long episodes are failures and are trained on as such",
+    "mask_truncated_completions": "over-long episodes are failures and are trained on as such; ablation: [mask_overlong] masks them",
     "top_p": _SAMPLING,
     "top_k": _SAMPLING,
     "min_p": _SAMPLING,
@@ -60,7 +63,7 @@ RESERVED: dict[str, str] = {
     "dataloader_drop_last": "every step takes whole groups",
     "ignore_data_skip": "a resumed run must go on with the next probes",
     "save_only_model": "without optimizer and random state a run can't be resumed exactly",
-    "load_best_model_at_end": "the last weights are the result; choose by validation with eval",
+    "load_best_model_at_end": "the last weights are the result; those that did best in validation are kept in best/",
     "auto_find_batch_size": "groups must stay whole",
 }
 """GRPOConfig settings that ``trainer`` may not hold, and why."""
@@ -83,8 +86,14 @@ class RLConfig(Strict):
     probes: str
     """Probes to train on, one JSON a line (``probes.rl.jsonl`` of a data set)."""
     val_probes: str | None = None
-    """Probes played once each, every ``val_every`` steps."""
+    """Probes played once each: before the first step, every ``val_every`` steps and after the last."""
     val_every: int = Field(20, ge=1)
+    val_at_start: bool = True
+    """Validate the start weights too, as step 0."""
+    val_temperature: float = Field(0.0, ge=0)
+    """Of validation; 0 takes the likeliest token. Above, each probe has its own random stream, the same every time."""
+    keep_best: bool = True
+    """Keep the weights that did best in validation in ``<out>/best``: highest pair success, then fewest tokens."""
     val_limit: int | None = Field(None, ge=1)
     """At most so many validation probes, the first of the file."""
     val_batch: int = Field(16, ge=1)
@@ -107,8 +116,8 @@ class RLConfig(Strict):
     max_segments: int = Field(8, ge=1)
     """Segments (rows) of one episode; an episode cut here is a failure."""
     temperature: float = Field(1.0, gt=0)
-    weighting: Literal["token", "episode"] = "token"
-    """``episode`` gives every episode the same total weight: a length bias, kept as an ablation."""
+    ablation: list[str] = Field(default_factory=list)
+    """Names from ``rl.ablation.ABLATIONS``, each changing one thing; and the control ``permuted_advantages``. Default: none."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16`` is autocast over fp32 weights (with ``lora``: fp32 adapters on bf16 weights). Slow on a CPU without bf16 units."""
     reuse_tokens: int = Field(16_384, ge=0)
@@ -126,6 +135,26 @@ class RLConfig(Strict):
     seed: int = 0
     wandb: Wandb = Wandb()
     trainer: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _old_weighting(cls, value: Any) -> Any:
+        """``weighting: episode`` was the one ablation of older configs."""
+        if not isinstance(value, dict) or "weighting" not in value:
+            return value
+        value = dict(value)
+        weighting = value.pop("weighting")
+        if weighting not in ("token", "episode"):
+            raise ValueError(f"weighting is {weighting!r}: leave it out, or set ablation: [episode_weighting]")
+        if weighting == "episode":
+            value["ablation"] = sorted({*(value.get("ablation") or []), "episode_weighting"})
+        return value
+
+    @field_validator("ablation")
+    @classmethod
+    def _known_ablations(cls, value: list[str]) -> list[str]:
+        check_ablations(value)
+        return value
 
     @field_validator("trainer")
     @classmethod

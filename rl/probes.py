@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from envs.chat import ChatML
 from envs.config import ConfigError
 from envs.episode import Episode
+from envs.measures import is_alarmed, is_damaged
 from envs.profiles import CORE_TOOLS, Profile
 from envs.rewards import reference_cost, saving
 from envs.runs import read_jsonl
 from envs.scoring import Check, Score, score
-from envs.tasks.base import DAMAGED, Probe
+from envs.tasks.base import Probe
+from rl.ablation import quality
 from rl.outcome import Outcome, mean
 from rl.rollout import Played
 
@@ -40,10 +42,10 @@ def draw(items: Sequence[Any], count: int, seed: int) -> list[Any]:
 
 
 class ProbeGame:
-    """Starts and judges episodes of probes under one profile and prompt."""
+    """Starts and judges episodes of probes under one profile and prompt; ``ablation`` may change what their quality is."""
 
-    def __init__(self, profile: Profile, chat: ChatML, prompt: str) -> None:
-        self.profile, self.chat, self.prompt = profile, chat, prompt
+    def __init__(self, profile: Profile, chat: ChatML, prompt: str, ablation: Collection[str] = ()) -> None:
+        self.profile, self.chat, self.prompt, self.ablation = profile, chat, prompt, ablation
         self._reference: dict[str, int] = {}
 
     def start(self, probe: Probe) -> Episode:
@@ -58,14 +60,17 @@ class ProbeGame:
         result = score(trajectory)
         if probe.id not in self._reference:
             self._reference[probe.id] = reference_cost(probe, self.chat, self.profile.name, self.prompt)
+        q, step = quality(result, self.ablation)
         return Outcome(
-            q=result.q,
+            q=q,
             s=saving(self._reference[probe.id], result.tokens),
             fully_right=result.fully_right,
-            quality_step=result.quality_step,
+            quality_step=step,
             metrics=_metrics(probe, played, result),
             counts=_counts(played, result, {*CORE_TOOLS, *(t.name for t in probe.session.tools), "none"}),
             excluded=result.infrastructure,
+            overlong=result.reason.startswith(("limit", "context")),
+            score=result,
         )
 
 
@@ -84,9 +89,9 @@ def _metrics(probe: Probe, played: Played, result: Score) -> dict[str, float]:
     for kind, values in _by_kind(result.checks).items():
         out[f"reward/{kind}"] = mean(values)
     if probe.variant == "present":
-        out["detect/false_alarm"] = float(bool(result.reads))
-    elif probe.variant in DAMAGED and probe.signal != "none":
-        out |= {"detect/recall": float(result.autonomous_read), "detect/recovered": float(result.recovered)}
+        out["detect/false_alarm"] = float(is_alarmed(result))
+    elif is_damaged(probe.variant, probe.signal) and result.funnel:
+        out |= {"detect/recall": float(result.funnel["suspected"]), "detect/recovered": float(result.recovered)}
     return out
 
 

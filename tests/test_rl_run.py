@@ -113,8 +113,10 @@ def test_an_adapter_is_merged_into_the_final_model(probes, tmp_path):
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert (tmp_path / "adapter" / "adapter_config.json").is_file()
     lines = read_jsonl(tmp_path / "metrics.jsonl")
-    assert lines[0]["logp_gap/mean"] < 0.1
-    assert any("val/q" in line and "val/family/support" in line for line in lines)
+    assert [line["step"] for line in lines] == [0, 1, 1]
+    assert lines[1]["logp_gap/mean"] < 0.1
+    assert all("val/q/support" in line and "val/family/support" in line for line in (lines[0], lines[2]))
+    assert {p.dtype for p in load_model(done["best"]["model"]).parameters()} == {torch.float32}
 
 
 def test_command_line(probes, tmp_path):
