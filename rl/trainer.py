@@ -70,6 +70,8 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         ConfigError: settings under which rows of one episode would not be weighed or trained together.
     """
 
+    control: Any
+
     def __init__(
         self,
         model: Any,
