@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict, check_fields
 from rl.ablation import check_ablations
+from rl.curriculum import Stage, check_stages
 
 _ROWS = "one episode is several rows, which this setting doesn't know"
 _SAMPLING = "log-probabilities of training and sampling must be of the same, whole distribution"
@@ -83,8 +84,14 @@ class RLConfig(Strict):
 
     model: str = "smollm2"
     """Name or folder of the start weights, usually the model folder of an SFT run."""
-    probes: str
+    probes: str | None = None
     """Probes to train on, one JSON a line (``probes.rl.jsonl`` of a data set)."""
+    sessions: str | None = None
+    """Full sessions to train on, one JSON a line, beside the probes or instead of them. A session's inferences count against
+    ``max_turns`` and its segments against ``max_segments``: raise both.
+    """
+    curriculum: list[Stage] = Field(default_factory=list)
+    """What to train on up to which step; default: all tasks in every step."""
     val_probes: str | None = None
     """Probes played once each: before the first step, every ``val_every`` steps and after the last."""
     val_every: int = Field(20, ge=1)
@@ -190,6 +197,9 @@ class RLConfig(Strict):
     def _whole_groups(self) -> RLConfig:
         if self.episodes_per_step % self.group_size:
             raise ValueError(f"episodes_per_step {self.episodes_per_step} is not a multiple of group_size {self.group_size}")
+        if not (self.probes or self.sessions):
+            raise ValueError("nothing to train on: give probes, sessions or both")
+        check_stages(self.curriculum, self.steps)
         return self
 
     @property

@@ -8,6 +8,7 @@ import torch
 from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
+from rl.clock import Clock
 from rl.gaps import Gaps
 from rl.packing import MAX_TOKENS, Tree, tree_of
 from rl.rows import real_tokens
@@ -24,6 +25,9 @@ class PackedPassTrainer(GRPOTrainer):
     _gap_stop: float
     _computed: int
     """Token positions that this step's training passes read, padding included."""
+    _naive: int
+    """Token positions that they would read with one row an inference, unpadded."""
+    _clock: Clock
     _gaps: Gaps
     _train_logps: torch.Tensor | None
     _scored: torch.Tensor | None
@@ -37,11 +41,15 @@ class PackedPassTrainer(GRPOTrainer):
         """
         out = None
         if self._pack and self._scored is not None and model is not self.ref_model:
-            tree = tree_of(input_ids, attention_mask, logits_to_keep, self._scored)
+            with self._clock("host"):
+                tree = tree_of(input_ids, attention_mask, logits_to_keep, self._scored)
             if tree.tokens.numel() <= MAX_TOKENS:
                 out = self._climb(model, tree, self._scored.shape)
         if out is None:
-            out = super()._get_per_token_logps_and_entropies(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
+            with self._clock("passes"):  # the host prepares these rows already: reference and vLLM need log-probabilities then
+                out = super()._get_per_token_logps_and_entropies(
+                    model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+                )
             self._computed += input_ids.numel()
         self._train_logps = out[0].detach()
         return out
@@ -79,8 +87,14 @@ class PackedPassTrainer(GRPOTrainer):
     def _log_rows(self) -> None:
         """Computed tokens against tokens of rows: more is padding and fillers, less is what rows share."""
         real = sum(real_tokens(part) for part in self._buffered_inputs)
-        totals = torch.tensor(gather_object([[real, self._computed]])).sum(0).tolist()
+        trained = sum(figures[1] for figures in self._gaps.sums.values())
+        totals = torch.tensor(gather_object([[real, self._computed, self._naive, trained]])).sum(0).tolist()
         share = totals[1] / totals[0]
+        # Trained tokens over positions read, ours against one row an inference: the trained tokens cancel out.
+        self._metrics["train"]["rows/naive_ratio"].append(totals[2] / totals[1])
+        self._metrics["train"]["rows/trained_forwarded"].append(totals[3] / totals[1])
+        self._metrics["train"]["seconds/sample"].append(self._clock.take("sample"))
+        self._metrics["train"]["seconds/host"].append(self._clock.take("host"))
         self._metrics["train"]["rows/padding"].append(max(0.0, 1.0 - 1.0 / share))
         self._metrics["train"]["rows/shared"].append(max(0.0, 1.0 - share))
 

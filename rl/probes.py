@@ -1,11 +1,9 @@
-"""Probes as tasks of the trainer: loading, order over a run, start, outcome."""
+"""Probes and full sessions as tasks of the trainer: loading, start, outcome."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from envs.chat import ChatML
 from envs.config import ConfigError
@@ -15,8 +13,9 @@ from envs.profiles import CORE_TOOLS, Profile
 from envs.rewards import reference_cost, saving
 from envs.runs import read_jsonl
 from envs.scoring import Check, Score, score
-from envs.tasks.base import Probe
+from envs.tasks.base import Probe, Session
 from rl.ablation import quality
+from rl.curriculum import SESSION, Task
 from rl.outcome import Outcome, mean
 from rl.rollout import Played
 
@@ -29,52 +28,51 @@ def load_probes(path: str | Path, field: str) -> list[Probe]:
     return probes
 
 
-def draw(items: Sequence[Any], count: int, seed: int) -> list[Any]:
-    """``count`` items in a seeded order that takes each once before any comes again.
-
-    The order of a whole run is drawn at once, so it doesn't depend on where the run was interrupted.
-    """
-    rng = random.Random(f"order {seed}")
-    out: list[Any] = []
-    while len(out) < count:
-        out += rng.sample(list(items), len(items))
-    return out[:count]
+def load_sessions(path: str | Path) -> list[Session]:
+    """Full sessions of a JSONL file. Raises ConfigError or DataError naming file, line and remedy."""
+    sessions = read_jsonl(path, model=Session)
+    if not sessions:
+        raise ConfigError(f"sessions: {path} holds no session: write one Session a line, or leave the field out")
+    return sessions
 
 
 class ProbeGame:
-    """Starts and judges episodes of probes under one profile and prompt; ``ablation`` may change what their quality is."""
+    """Starts and judges episodes of probes and sessions under one profile and prompt; ``ablation`` may change what their quality is."""
 
     def __init__(self, profile: Profile, chat: ChatML, prompt: str, ablation: Collection[str] = ()) -> None:
         self.profile, self.chat, self.prompt, self.ablation = profile, chat, prompt, ablation
         self._reference: dict[str, int] = {}
 
-    def start(self, probe: Probe) -> Episode:
-        """The episode at the point where the policy takes over."""
-        return Episode.from_probe(probe, self.profile, self.chat, prompt=self.prompt)
+    def start(self, task: Task) -> Episode:
+        """The episode at the point where the policy takes over: after a probe's frozen prefix, or at a session's first turn."""
+        if isinstance(task, Probe):
+            return Episode.from_probe(task, self.profile, self.chat, prompt=self.prompt)
+        return Episode(task, self.profile, self.chat, prompt=self.prompt)
 
-    def judge(self, probe: Probe, played: Played) -> Outcome:
+    def judge(self, task: Task, played: Played) -> Outcome:
         """Quality, saving and metrics of a played episode; one that a cap stopped is scored as having hit a limit."""
         trajectory = played.episode.trajectory("rl")
         if played.stopped:
             trajectory = trajectory.model_copy(update={"reason": "limit_run"})
         result = score(trajectory)
-        if probe.id not in self._reference:
-            self._reference[probe.id] = reference_cost(probe, self.chat, self.profile.name, self.prompt)
+        if task.id not in self._reference:
+            self._reference[task.id] = reference_cost(task, self.chat, self.profile.name, self.prompt)
+        tools = (task.session if isinstance(task, Probe) else task).tools
         q, step = quality(result, self.ablation)
         return Outcome(
             q=q,
-            s=saving(self._reference[probe.id], result.tokens),
+            s=saving(self._reference[task.id], result.tokens),
             fully_right=result.fully_right,
             quality_step=step,
-            metrics=_metrics(probe, played, result),
-            counts=_counts(played, result, {*CORE_TOOLS, *(t.name for t in probe.session.tools), "none"}),
+            metrics=_metrics(task, played, result),
+            counts=_counts(played, result, {*CORE_TOOLS, *(t.name for t in tools), "none"}),
             excluded=result.infrastructure,
             overlong=result.reason.startswith(("limit", "context")),
             score=result,
         )
 
 
-def _metrics(probe: Probe, played: Played, result: Score) -> dict[str, float]:
+def _metrics(task: Task, played: Played, result: Score) -> dict[str, float]:
     out = {
         "episode/segments": float(len(played.segments)),
         "episode/inferences": float(result.inferences),
@@ -83,14 +81,16 @@ def _metrics(probe: Probe, played: Played, result: Score) -> dict[str, float]:
         "episode/rewrites": float(result.rewrites),
         "episode/malformed": float(result.malformed),
         "episode/fully_right": float(result.fully_right),
-        f"family/{probe.family}": result.q,
-        f"variant/{probe.variant}": result.q,
+        f"family/{task.family}": result.q,
+        f"variant/{task.variant if isinstance(task, Probe) else SESSION}": result.q,
     }
     for kind, values in _by_kind(result.checks).items():
         out[f"reward/{kind}"] = mean(values)
-    if probe.variant == "present":
+    if not isinstance(task, Probe):
+        return out
+    if task.variant == "present":
         out["detect/false_alarm"] = float(is_alarmed(result))
-    elif is_damaged(probe.variant, probe.signal) and result.funnel:
+    elif is_damaged(task.variant, task.signal) and result.funnel:
         out |= {"detect/recall": float(result.funnel["suspected"]), "detect/recovered": float(result.recovered)}
     return out
 

@@ -94,7 +94,7 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
 
 
 def build(config: RLConfig, *, first: int = 0, on_turn: Any = None) -> Any:
-    """The trainer of a run that has done ``first`` steps: probes, tokenizer, weights and settings.
+    """The trainer of a run that has done ``first`` steps: tasks, tokenizer, weights and settings.
 
     Raises ConfigError, DataError or ModelError.
     """
@@ -102,7 +102,8 @@ def build(config: RLConfig, *, first: int = 0, on_turn: Any = None) -> Any:
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
     from envs.policies.smollm2 import load_tokenizer
-    from rl.probes import ProbeGame, draw, load_probes
+    from rl.curriculum import make_plan
+    from rl.probes import ProbeGame, load_probes, load_sessions
     from rl.trainer import EpisodeGRPOTrainer
     from rl.validation import lines_of, metrics_of
     from rl.weights import load_weights, lora_config
@@ -112,7 +113,8 @@ def build(config: RLConfig, *, first: int = 0, on_turn: Any = None) -> Any:
         prompt_text(config.prompt, profile.managed, profile.syntax)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    probes = load_probes(config.probes, "probes")
+    tasks: list[Any] = load_probes(config.probes, "probes") if config.probes else []
+    tasks += load_sessions(config.sessions) if config.sessions else []
     val_probes = load_probes(config.val_probes, "val_probes")[: config.val_limit] if config.val_probes else []
     args = trainer_args(config, profile.reply_tokens, cuda=torch.cuda.is_available(), validate=bool(val_probes), first=first)
     if config.world_size and args.world_size != config.world_size:
@@ -122,13 +124,17 @@ def build(config: RLConfig, *, first: int = 0, on_turn: Any = None) -> Any:
     tokenizer = load_tokenizer(config.model)
     tokenizer.padding_side = "left"
     chat = ChatML(tokenizer)
+    groups = config.episodes_per_step // config.group_size
+    plan = make_plan(tasks, config.curriculum, steps=config.steps, groups=groups, seed=config.seed, count=chat.count)
     game = ProbeGame(profile, chat, config.prompt, config.ablation)
     trainer = EpisodeGRPOTrainer(
         load_weights(config),
         args,
         start=game.start,
         judge=game.judge,
-        tasks=draw(probes, config.steps * (config.episodes_per_step // config.group_size), config.seed),
+        tasks=plan.tasks,
+        pool=plan.pool,
+        about_step=(lambda step: {"curriculum/stage": float(plan.stage_of(step))}) if config.curriculum else None,
         val_tasks=val_probes,
         chat=chat,
         max_turns=config.max_turns,

@@ -35,13 +35,14 @@ from envs.config import ConfigError
 from envs.policies.hf import HFPolicy
 from envs.segments import Segment
 from rl.ablation import permuted
+from rl.clock import Clock
 from rl.contract import check_args, check_contract
 from rl.gaps import Gaps
 from rl.outcome import Outcome, advantages, batch_metrics, flat_groups
 from rl.packing import add_tree_scoring, can_pack
 from rl.passes import PackedPassTrainer
 from rl.rollout import Playable, Played, roll_out
-from rl.rows import FILLER, Rows, alike, chunk, make_rows, spread
+from rl.rows import FILLER, Rows, alike, chunk, make_rows, naive_positions, spread
 from rl.sampling import Turn, cut_turn, generate_turns
 
 check_contract()
@@ -62,6 +63,8 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         ablation: names from ``rl.ablation.ABLATIONS``.
         gap_stop: bound of the log-probability gap; of the maximum in fp32, of the mean under bf16.
         on_turn: called before each turn of a rollout with its number and the episodes that still run.
+        pool: places in ``tasks`` that a redraw may take in a step (from 1); default: all.
+        about_step: further metrics of a step (from 1).
         redraw: how often a step may play groups without variance again, on other tasks (dynamic sampling).
         share_prefix: compute what rows of a chunk share once, where the model allows it.
         reuse_tokens: keys and values kept while a batch is played, in tokens.
@@ -89,6 +92,8 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         measure: Callable[[list[Outcome]], dict[str, float]] | None = None,
         gap_stop: float = 1e-4,
         on_turn: Callable[[int, int], None] | None = None,
+        pool: Callable[[int], range] | None = None,
+        about_step: Callable[[int], dict[str, float]] | None = None,
         redraw: int = 0,
         share_prefix: bool = True,
         reuse_tokens: int = 16_384,
@@ -136,6 +141,7 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
             reuse_tokens=reuse_tokens,
         )  # fmt: skip
         self._sharded, self._redraw, self._n_train = sharded, redraw, len(tasks)
+        self._pool, self._about_step = pool or (lambda step: range(len(tasks))), about_step or (lambda step: {})
         # Under DDP every parameter must take part in every backward pass.
         self._may_idle = self.accelerator.num_processes == 1 and args.beta == 0.0 and args.entropy_coef == 0.0
         self._may_idle = self._may_idle and not args.use_adaptive_entropy and not self.aux_loss_enabled
@@ -147,14 +153,20 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         self._scored: torch.Tensor | None = None
         self._gaps = Gaps()
         self._mean_tokens = 0.0
-        self._computed = 0
+        self._clock = Clock()
+        self._computed = self._naive = 0
 
     # ---- rollouts -------------------------------------------------------------------------------------------------------
 
     def _widest(self, n: int) -> int:
-        return max(gather_object([n]))
+        with self._clock("wait"):  # for the slowest process: no work of the host
+            return max(gather_object([n]))
 
     def _sample(self, contexts: list[list[int]], seeds: list[str]) -> list[Turn]:
+        with self._clock("sample"):
+            return self._sample_turns(contexts, seeds)
+
+    def _sample_turns(self, contexts: list[list[int]], seeds: list[str]) -> list[Turn]:
         stop = self._policy.stop_ids
         if self.use_vllm:  # syncs the weights first when a step has passed
             ids, logps = self._generate_single_turn(contexts, None, {}, 1)
@@ -193,6 +205,7 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
             self._redraw_flat(played, places)
         self._policy.forget()  # and the memory is wanted for training
         chunks = self.args.steps_per_generation
+        self._naive = sum(naive_positions(s) for one in played for s in one.segments)
         self._rows = make_rows(self._trained_segments(played), chunks, self._chat.end_id, self._widest)
         self._log_rollout(time.perf_counter() - began)
         segments = self._rows.segments
@@ -247,7 +260,8 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
                 break
             redrawn += len(groups)
             rng = random.Random(f"{self.args.seed}/{self.state.global_step}/redraw {attempt}")
-            fresh = {g: rng.randrange(self._n_train) for g in groups}
+            pool = self._pool(self.state.global_step + 1)
+            fresh = {g: rng.randrange(pool.start, pool.stop) for g in groups}
             mine = [i for i, place in enumerate(places) if place // size in fresh]
             numbers = [fresh[places[i] // size] for i in mine]
             again, outcomes = self._play(numbers, self._seeds(numbers, [places[i] for i in mine], attempt))
@@ -269,9 +283,8 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         metrics["rows/filler"].append(filler / n_rows)
         metrics["rows/trained_share"].append(trained / tokens)
         metrics["num_tokens"] = [self.state.num_input_tokens_seen]
-        for name in sorted(self._ablation):
-            metrics[f"ablation/{name}"].append(1.0)
-        for name, value in batch_metrics(self._all_outcomes, self.num_generations).items():
+        about = {f"ablation/{name}": 1.0 for name in sorted(self._ablation)} | self._about_step(self.state.global_step + 1)
+        for name, value in (about | batch_metrics(self._all_outcomes, self.num_generations)).items():
             metrics[name].append(value)
 
     # ---- one advantage an episode, spread over its rows -----------------------------------------------------------------
@@ -303,9 +316,10 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         """The chunk of this micro-step; at the first one of a step, roll out and cut the rows into chunks."""
         chunks = self.args.steps_per_generation
         if self._step % chunks == 0 or self._buffered_inputs is None:
-            batch = self._generate_and_score_completions(generation_batch)
-            self._buffered_inputs = chunk(batch, chunks, alike(batch) if self._pack else None)
             self._gaps, self._computed = Gaps(), 0
+            with self._clock("host"):
+                batch = self._generate_and_score_completions(generation_batch)
+                self._buffered_inputs = chunk(batch, chunks, alike(batch) if self._pack else None)
         return self._buffered_inputs[self._step % chunks]
 
     # ---- validation -----------------------------------------------------------------------------------------------------
@@ -332,6 +346,7 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         metrics = {name.removeprefix("reward/"): value for name, value in batch_metrics(self.validated, 1).items()}
         metrics |= self._measure(self.validated)
         metrics["seconds"] = time.perf_counter() - began
+        self._clock.seconds.clear()  # of training steps alone
         logs = {f"eval_{name}": value for name, value in metrics.items()}
         self._metrics["eval"].clear()
         self.log(dict(logs))

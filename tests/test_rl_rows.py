@@ -11,10 +11,10 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from envs.config import ConfigError, load_config
 from envs.segments import Segment
 from rl.config import RESERVED, RLConfig, micro_batches
+from rl.curriculum import draw
 from rl.gaps import GapError, Gaps
 from rl.outcome import Outcome, advantages, batch_metrics
 from rl.packing import add_tree_scoring, can_pack, plant
-from rl.probes import draw
 from rl.resume import MARK, check_same_config, drop_after, last_checkpoint
 from rl.rows import FILLER, alike, chunk, make_rows, real_tokens, spread
 from rl.sampling import cut_turn, generate_turns
