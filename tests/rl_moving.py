@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -71,11 +72,50 @@ def equal(one: Path, two: Path) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
+def die_at(place: str, step: int) -> None:
+    """Kill this process (as ``kill -9`` does) in the middle of a step: in its rollout, its training pass, or its checkpoint."""
+    from rl.callbacks import RunCallback
+    from rl.trainer import EpisodeGRPOTrainer
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if place == "checkpoint":
+
+        def save(self: Any, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == step:
+                die()  # its files are there, its mark is not
+            mark(self, args, state, control)
+
+        mark, RunCallback.on_save = RunCallback.on_save, save  # type: ignore[method-assign]
+        return
+
+    def sample(self: Any, contexts: Any, seeds: Any) -> Any:
+        if place == "rollout" and self.state.global_step + 1 == step and seeds[0].endswith("/2"):
+            die()  # the first turn of every episode is played
+        return draw(self, contexts, seeds)
+
+    def loss(self: Any, model: Any, inputs: Any) -> Any:
+        if place == "pass" and self.state.global_step + 1 == step and self._step % self.args.steps_per_generation == 1:
+            die()  # half of the gradient is there
+        return compute(self, model, inputs)
+
+    draw, EpisodeGRPOTrainer._sample = EpisodeGRPOTrainer._sample, sample  # type: ignore[method-assign]
+    compute, EpisodeGRPOTrainer._compute_loss = EpisodeGRPOTrainer._compute_loss, loss  # type: ignore[method-assign]
+
+
+def command(path: Path, *more: str, processes: int = 1) -> list[str]:
+    """The command of a run from a JSON file of its settings."""
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--standalone"] if processes > 1 else []
+    return [sys.executable, *launcher, __file__, str(path), *more]
+
+
 if __name__ == "__main__":
     import rl.run
 
     rl.run.get_profile = short
-    ProbeGame.judge = judge
+    ProbeGame.judge = judge  # type: ignore[method-assign]
     torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"
+    if len(sys.argv) > 2:
+        die_at(sys.argv[2], int(sys.argv[3]))
     rl.run.run(RLConfig.model_validate(json.loads(Path(sys.argv[1]).read_text())), progress=False)
