@@ -44,7 +44,7 @@ def train(
     overrides: Annotated[list[str] | None, typer.Argument(help="dotted.key=value, e.g. trainer.learning_rate=1e-6")] = None,
     progress: Annotated[bool, typer.Option(help="Draw a progress bar.")] = True,
 ) -> None:
-    """Train a policy with GRPO on probes: episodes whose view the policy itself rewrites.
+    """Train a policy with GRPO on probes and full sessions: episodes whose view the policy itself rewrites.
 
     \b
     Train, try it small, or train on two processes:
@@ -52,12 +52,12 @@ def train(
         python -m rl configs/rl_probes.yaml steps=2 model=tiny out=runs/rl-try wandb.mode=disabled
         accelerate launch --multi_gpu --num_processes 2 -m rl configs/rl_probes.yaml world_size=2
 
-    The run folder (out) gets config.yaml, metrics.jsonl, checkpoints, model/ and, last, done.json. The same command resumes
-    from the last whole checkpoint; Ctrl-C ends the run after the step under way. Settings of TRL's GRPOConfig go under
-    trainer; those that this stage decides itself are refused with the reason.
+    The run folder (out) gets config.yaml, metrics.jsonl, validation.jsonl, checkpoints, best/, model/ and, last, done.json.
+    The same command resumes from the last whole checkpoint; Ctrl-C ends the run after the step under way. Settings of TRL's
+    GRPOConfig go under trainer; those that this stage decides itself are refused with the reason.
 
     Watch reward/q (quality), logp_gap/max (sampling against training), groups/zero_variance (groups that teach nothing) and
-    rows/padding. Evaluate <out>/model with python -m eval. On a CPU set OMP_WAIT_POLICY=PASSIVE.
+    rows/padding. Evaluate <out>/model or <out>/best with python -m eval. On a CPU set OMP_WAIT_POLICY=PASSIVE.
     """  # noqa: D301
     from rl.run import run
 
