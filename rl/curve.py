@@ -69,27 +69,32 @@ def load_runs(folders: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def difference(run: Run, metric: str) -> Estimate | None:
-    """The mean of the last validations minus step 0, paired by probe, bases resampled within families; None without the metric."""
+def difference(run: Run, metric: str, other: Run | None = None) -> Estimate | None:
+    """The mean of the last validations minus step 0, or minus the last validations of another run; None without the metric.
+
+    Paired by probe, bases resampled within families.
+    """
     field, bounds = COMPARED[metric]
+    before = _units(other, other.last, field) if other else _units(run, [0], field)
+    return paired(_units(run, run.last, field), before, bounds=bounds, resamples=RESAMPLES, seed=SEED)
 
-    def units(steps: Sequence[int]) -> list[Unit]:
-        held: dict[str, list[dict[str, Any]]] = {}
-        for step in steps:
-            for line in run.validations[step]:
-                if line[field] is not None:
-                    held.setdefault(line["id"], []).append(line)
-        return [
-            Unit(lines[0]["family"], lines[0]["base"], mean([float(x[field]) for x in lines]), 1.0, key)
-            for key, lines in held.items()
-            if len(lines) == len(steps)
-        ]
 
-    return paired(units(run.last), units([0]), bounds=bounds, resamples=RESAMPLES, seed=SEED)
+def _units(run: Run, steps: Sequence[int], field: str) -> list[Unit]:
+    """A unit a probe that all these steps have: its mean over them."""
+    held: dict[str, list[dict[str, Any]]] = {}
+    for step in steps:
+        for line in run.validations[step]:
+            if line[field] is not None:
+                held.setdefault(line["id"], []).append(line)
+    return [
+        Unit(lines[0]["family"], lines[0]["base"], mean([float(x[field]) for x in lines]), 1.0, key)
+        for key, lines in held.items()
+        if len(lines) == len(steps)
+    ]
 
 
 def tables(runs: Sequence[Run]) -> str:
-    """The paired differences and the measures of the runs, as Markdown."""
+    """The paired differences to step 0 and to the first run, and the measures of the runs, as Markdown."""
     head = [
         "| run | steps | compared with step 0 | probes | bases | "
         + " | ".join(f"{m}, difference (95 %)" for m in COMPARED)
@@ -97,17 +102,27 @@ def tables(runs: Sequence[Run]) -> str:
         "| --- | ---: | --- | ---: | ---: | " + " | ".join("---" for _ in COMPARED) + " |",
     ]
     for run in runs:
-        found = {metric: difference(run, metric) for metric in COMPARED}
-        q = found["q"]
         steps = ", ".join(map(str, run.last))
-        cells = [_cell(value, COMPARED[metric][1] is None) for metric, value in found.items()]
-        head.append(
-            f"| {run.name} | {max(run.validations)} | mean of {steps} | {q.n if q else 0} | {q.bases if q else 0} | {' | '.join(cells)} |"
-        )
+        head.append(f"| {run.name} | {max(run.validations)} | mean of {steps} | {_compared(run)} |")
+    if len(runs) > 1:
+        head += [
+            "",
+            "| first run minus | " + head[0].split(" | ", 3)[3],
+            "| --- | ---: | ---: | " + " | ".join("---" for _ in COMPARED) + " |",
+        ]
+        head += [f"| {run.name} | {_compared(runs[0], run)} |" for run in runs[1:]]
     head += ["", "| run | " + " | ".join(MEASURES.values()) + " |", "| --- | " + " | ".join("---:" for _ in MEASURES) + " |"]
     for run in runs:
         head.append(f"| {run.name} | {' | '.join(_measure(run, name) for name in MEASURES)} |")
     return "\n".join(head)
+
+
+def _compared(run: Run, other: Run | None = None) -> str:
+    """The cells of a comparison: probes, bases, and each difference."""
+    found = {metric: difference(run, metric, other) for metric in COMPARED}
+    q = found["q"]
+    cells = [_cell(value, COMPARED[metric][1] is None) for metric, value in found.items()]
+    return " | ".join([str(q.n if q else 0), str(q.bases if q else 0), *cells])
 
 
 def _cell(value: Estimate | None, amount: bool) -> str:

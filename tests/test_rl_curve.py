@@ -54,6 +54,15 @@ def test_the_difference_is_of_the_last_three_validations_by_probe(folder):
     assert difference(run, "tokens").mean == pytest.approx(-300)
 
 
+def test_runs_are_compared_with_the_first(folder):
+    (run,) = load_runs([folder])
+    control = type(run)("control", run.metrics, {s: [{**x, "step": s} for x in run.validations[0]] for s in (0, 20, 30, 40)})
+    assert difference(run, "q", control) == difference(run, "q")
+    text = tables([run, control])
+    assert "| first run minus | probes | bases | q, difference" in text
+    assert "\n| control | 24 | 12 | +0.625 [" in text
+
+
 def test_nothing_learnt_is_not_told_as_learnt(folder):
     (run,) = load_runs([folder])
     same = {step: [{**x, "step": step} for x in run.validations[0]] for step in (0, 10, 20, 30)}
@@ -100,7 +109,7 @@ def test_a_run_without_step_0_is_refused_with_the_remedy(folder, tmp_path):
 def test_runs_of_one_name_are_told_apart(folder):
     twice = load_runs([folder, folder])
     assert [r.name for r in twice] == ["machine/run-a"] * 2
-    assert tables(twice).count("| machine/run-a |") == 4
+    assert tables(twice).count("| machine/run-a |") == 5
 
 
 def test_smoothing_looks_back_only():

@@ -258,6 +258,7 @@ def test_training_steps_log_gaps_and_move_the_weights(chat, tmp_path):
     for line in log:
         assert line["logp_gap/max"] <= 1e-4
         assert line["logp_gap/seg1"] <= line["logp_gap/max"]
+        assert line["logp_gap/seg2_max"] <= line["logp_gap/max"], "rewrites gave second segments"
         assert 0 <= line["rows/padding"] < 1
         assert 0 < line["rows/trained_share"] < 1
         assert line["end/done"] == 1.0
