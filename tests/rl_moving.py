@@ -87,7 +87,7 @@ def die_at(place: str, step: int) -> None:
                 die()  # its files are there, its mark is not
             mark(self, args, state, control)
 
-        mark, RunCallback.on_save = RunCallback.on_save, save  # type: ignore[method-assign]
+        mark, RunCallback.on_save = RunCallback.on_save, save
         return
 
     def sample(self: Any, contexts: Any, seeds: Any) -> Any:
@@ -100,8 +100,8 @@ def die_at(place: str, step: int) -> None:
             die()  # half of the gradient is there
         return compute(self, model, inputs)
 
-    draw, EpisodeGRPOTrainer._sample = EpisodeGRPOTrainer._sample, sample  # type: ignore[method-assign]
-    compute, EpisodeGRPOTrainer._compute_loss = EpisodeGRPOTrainer._compute_loss, loss  # type: ignore[method-assign]
+    draw, EpisodeGRPOTrainer._sample = EpisodeGRPOTrainer._sample, sample
+    compute, EpisodeGRPOTrainer._compute_loss = EpisodeGRPOTrainer._compute_loss, loss
 
 
 def command(path: Path, *more: str, processes: int = 1) -> list[str]:
@@ -114,7 +114,7 @@ if __name__ == "__main__":
     import rl.run
 
     rl.run.get_profile = short
-    ProbeGame.judge = judge  # type: ignore[method-assign]
+    ProbeGame.judge = judge
     torch.set_num_threads(1)
     if len(sys.argv) > 2:
         die_at(sys.argv[2], int(sys.argv[3]))

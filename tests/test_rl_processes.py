@@ -16,6 +16,7 @@ from envs.runs import read_jsonl
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_two_processes_train_like_one(tmp_path):
     probes = write_probes(tmp_path / "probes.jsonl")
     more = {

@@ -44,10 +44,10 @@ class Interrupt(TrainerCallback):
             raise KeyboardInterrupt
 
 
-def interrupted(given, step: int) -> dict:
+def interrupted(of, step: int) -> dict:
     with pytest.raises(KeyboardInterrupt):
-        run(given, progress=False, callbacks=[Interrupt(step)])
-    return run(given, progress=False)
+        run(of, progress=False, callbacks=[Interrupt(step)])
+    return run(of, progress=False)
 
 
 def figures(folder: Path) -> list[dict]:
@@ -80,47 +80,61 @@ def test_an_adapter_resumes_exactly(probes, tmp_path, monkeypatch):
 def process(path: Path, *more: str, processes: int = 1) -> subprocess.CompletedProcess:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     return subprocess.run(
-        command(path, *more, processes=processes), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+        command(path, *more, processes=processes), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900
     )
 
 
-def killed_and_resumed(probes: Path, tmp_path: Path, place: str, **more) -> tuple[Path, Path]:
-    """Folders of a run as it should be, and of one that was killed in its second step and started again by the same command."""
-    processes = more.get("world_size", 1)
-    for name in "ab":
-        given = settings(probes, tmp_path / name, steps=2, micro_batch=4 // processes // 2, **more)
-        (tmp_path / f"{name}.json").write_text(json.dumps(given))
-    whole = process(tmp_path / "a.json", processes=processes)
-    assert whole.returncode == 0, whole.stderr[-3000:]
-    killed = process(tmp_path / "b.json", place, "2", processes=processes)
-    assert killed.returncode != 0
-    assert not (tmp_path / "b" / "done.json").exists()
-    done = process(tmp_path / "b.json", processes=processes)
+def given(probes: Path, out: Path, processes: int) -> Path:
+    """The settings of a run of two steps with two micro-batches each, as a file."""
+    more = {"val_probes": str(probes), "val_every": 1, "world_size": processes, "micro_batch": 2 // processes}
+    path = out.with_suffix(".json")
+    path.write_text(json.dumps(settings(probes, out, steps=2, **more)))
+    return path
+
+
+def whole(probes: Path, out: Path, processes: int = 1) -> Path:
+    """The folder of a run that nothing stops."""
+    done = process(given(probes, out, processes), processes=processes)
     assert done.returncode == 0, done.stderr[-3000:]
-    return tmp_path / "a", tmp_path / "b"
+    return out
 
 
-def check(one: Path, two: Path) -> None:
-    assert equal(one / "model", two / "model")
-    assert not equal(one / "checkpoint-1", one / "model")
-    assert figures(one) == figures(two)
+@pytest.fixture(scope="module")
+def through(probes, tmp_path_factory) -> Path:
+    return whole(probes, tmp_path_factory.mktemp("through") / "a")
 
 
-def test_kill_9_in_the_middle_of_a_step_then_the_same_command(probes, tmp_path):
-    check(*killed_and_resumed(probes, tmp_path, "pass", val_probes=str(probes), val_every=1))
-    assert read_jsonl(tmp_path / "a" / "validation.jsonl") == read_jsonl(tmp_path / "b" / "validation.jsonl")
-    assert equal(tmp_path / "a" / "best", tmp_path / "b" / "best")
+def check_killed(probes: Path, through: Path, out: Path, place: str, processes: int = 1) -> None:
+    """Kill a run in its second step, start it again by the same command, and compare it with one that nothing stopped."""
+    path = given(probes, out, processes)
+    killed = process(path, place, "2", processes=processes)
+    assert killed.returncode != 0
+    assert not (out / "done.json").exists()
+    done = process(path, processes=processes)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert not equal(through / "checkpoint-1", through / "model"), "the step that was done again moved the weights"
+    for name in ("model", "best"):
+        assert equal(through / name, out / name), name
+    assert figures(through) == figures(out)
+    assert read_jsonl(through / "validation.jsonl") == read_jsonl(out / "validation.jsonl")
+
+
+@pytest.mark.timeout(1800)
+def test_kill_9_in_the_middle_of_a_step_then_the_same_command(probes, through, tmp_path):
+    check_killed(probes, through, tmp_path / "b", "pass")
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("place", ["rollout", "checkpoint"])
-def test_kill_9_elsewhere_in_a_step_then_the_same_command(probes, tmp_path, place):
-    check(*killed_and_resumed(probes, tmp_path, place))
+def test_kill_9_elsewhere_in_a_step_then_the_same_command(probes, through, tmp_path, place):
+    check_killed(probes, through, tmp_path / "b", place)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_two_processes_resume_exactly(probes, tmp_path):
-    check(*killed_and_resumed(probes, tmp_path, "rollout", world_size=2))
+    check_killed(probes, whole(probes, tmp_path / "a", processes=2), tmp_path / "b", "rollout", processes=2)
 
 
 def test_checkpoints_fall_between_steps_and_hold_what_a_resume_needs(probes, tmp_path, monkeypatch):
