@@ -34,6 +34,8 @@ MEASURES = {
 }  # fmt: skip
 """Logged figures of the second table, means over the steps (the gap: the largest)."""
 
+SHARES = ("seconds/host_share", "rows/padding", "rows/trained_share")
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -136,7 +138,9 @@ def _measure(run: Run, name: str) -> str:
     values = [value for _, value in run.points(name)]
     if not values:
         return "-"
-    return f"{max(values):.1e}" if name == "logp_gap/max" else f"{mean(values):.3g}"
+    if name == "logp_gap/max":
+        return f"{max(values):.1e}"
+    return f"{mean(values):.1%}" if name in SHARES else f"{mean(values):.3g}"
 
 
 def draw_curves(runs: Sequence[Run], path: Path) -> None:
