@@ -77,7 +77,7 @@ def check_fields(
         if reserved and key in reserved:
             raise ConfigError(f"{where}.{key}: {value!r} not allowed here: {reserved[key]}")
         if key not in names:
-            raise ConfigError(f"{where}.{key}: {dataclass_type.__name__} has no such setting: {_nearest(str(key), names)}")
+            raise ConfigError(f"{where}.{key}: {dataclass_type.__name__} has no such setting: {nearest(str(key), names)}")
 
 
 class _Loader(yaml.SafeLoader):
@@ -180,7 +180,7 @@ def _explain(
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     if first["type"] == "extra_forbidden":
         names = _names_at(schema, first["loc"][:-1])
-        return f"{source}: {field}: unknown key: {_nearest(location[-1], names)}{more}"
+        return f"{source}: {field}: unknown key: {nearest(location[-1], names)}{more}"
     if first["type"] == "missing":
         return f"{source}: {field}: required but not given: add it{more}"
     message = first["msg"].removeprefix("Value error, ")
@@ -201,7 +201,8 @@ def _path_in(data: Any, location: Sequence[Any]) -> tuple[str, ...]:
     return tuple(path)
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
+    """What to put into a message about an unknown name: the nearest valid one, or all of them where none is near."""
     names = sorted(names)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if near:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from envs.config import _names_at, _nearest
+from envs.config import _names_at, nearest
 from envs.runs import DataError
 from envs.session_score import SlowPattern, judge, plain, says, score
 
@@ -296,7 +296,7 @@ def _told(error: ValidationError) -> str:
     others = len({p["loc"][: len(steps)] for p in problems}) - 1
     more = f" (and {others} more on this line)" if others else ""
     if first["type"] == "extra_forbidden":
-        return f"{field}: unknown key: {_nearest(str(steps[-1]), _names_at(Case, steps[:-1]))}{more}"
+        return f"{field}: unknown key: {nearest(str(steps[-1]), _names_at(Case, steps[:-1]))}{more}"
     if first["type"] == "missing":
         return f"{field}: required but not given: add it{more}"
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")

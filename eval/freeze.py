@@ -28,7 +28,7 @@ from eval.config import Arm, EvalConfig, check_split
 ENVS = Path(envs.__file__).parent
 EVAL = Path(__file__).parent
 PLAY_SOURCES = SOURCES
-SCORE_SOURCES = ("scoring", "conduct", "text", "trajectory", "ledger")
+SCORE_SOURCES = ("scoring", "conduct", "text", "trajectory", "ledger", "measures", "stats")
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".gguf")
 OWN_FILES = ("arms", "scores.jsonl", "details.json", "results.json", "report.html", "report.md", "eval.yaml", "lock.json")
 TEXTS = ("hypotheses", "primary_metric", "selection", "exclusion", "stopping", "diagnostic")
@@ -126,7 +126,7 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
         **{f"source.play.envs/{name}.py": _file_hash(path) for name in PLAY_SOURCES if (path := ENVS / f"{name}.py").is_file()},
         **{f"source.score.envs/{name}.py": _file_hash(path) for name in SCORE_SOURCES if (path := ENVS / f"{name}.py").is_file()},
         "source.score.envs/tasks/base.py": _file_hash(ENVS / "tasks" / "base.py"),
-        **{f"source.score.eval/{name}.py": _file_hash(EVAL / f"{name}.py") for name in ("metrics", "stats")},
+        "source.score.eval/metrics.py": _file_hash(EVAL / "metrics.py"),
     }
     if any(arm.manager for arm in config.arms.values()):
         rules |= {f"source.play.envs/managers/{p.name}": _file_hash(p) for p in sorted((ENVS / "managers").glob("*.py"))}

@@ -1,6 +1,6 @@
 """What is counted: scored episodes -> units of each metric (definitions: ``METRICS``), and the counts that the report shows.
 
-A metric is a function from the rows of one arm to units; ``eval.stats`` turns units into means and intervals.
+A metric is a function from the rows of one arm to units; ``envs.stats`` turns units into means and intervals.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from envs.measures import is_alarmed, is_damaged, pairs
 from envs.scoring import Score
+from envs.stats import Bounds, Unit
 from envs.tasks.base import DAMAGED, Signal
-from eval.stats import Bounds, Unit
 
 SIGNALS = tuple(s for s in get_args(Signal) if s != "none")
 VARIANTS = ("present", *DAMAGED, "fabricated", "never_stated", "irrelevant_gap", "historical", "verify")
@@ -47,7 +48,7 @@ class Row:
     @property
     def damaged(self) -> bool:
         """Whether the probe is damaged and its view can tell: what recovery is measured on."""
-        return self.variant in DAMAGED and self.signal != "none"
+        return is_damaged(self.variant, self.signal)
 
     @property
     def detects(self) -> bool:
@@ -57,8 +58,7 @@ class Row:
     @property
     def alarmed(self) -> bool:
         """Whether the policy acted as if something were missing: a read or find, or an answer withheld."""
-        looked = any(sum(self.score.calls.get(tool, {}).values()) for tool in ("read", "find"))
-        return looked or any(check.verdict == "abstained" for check in self.score.checks)
+        return is_alarmed(self.score)
 
 
 Units = Callable[[Sequence[Row]], list[Unit]]
@@ -74,20 +74,8 @@ class Metric:
 
 
 def pair_success(rows: Sequence[Row]) -> list[Unit]:
-    """One unit a damaged probe: 1 if it was recovered **and** its ``present`` twin is right with no read-back.
-
-    ``recovered`` asks for a read-back of the policy's own that showed the evidence; under plain history, where nothing can be
-    damaged, it asks for the evidence in view. Probes with no signal (no policy can tell), with a hint (the read is not
-    autonomous) or without a played twin are no units.
-    """
-    by_sample = {r.sample: r for r in rows}
-    units = []
-    for row in rows:
-        twin = by_sample.get(row.twin or "")
-        if not row.damaged or row.hinted or twin is None:
-            continue
-        units.append(_unit(row, row.score.recovered and twin.score.task_correct and not twin.score.reads))
-    return units
+    """One unit a damaged probe: 1 if its pair succeeds (:func:`envs.measures.pairs`)."""
+    return [_unit(row, won) for row, won in pairs(rows)]
 
 
 def turn_accuracy(rows: Sequence[Row]) -> list[Unit]:

@@ -18,12 +18,12 @@ from envs.profiles import get_profile
 from envs.runs import read_json, read_jsonl, write_json_atomic, write_jsonl_atomic
 from envs.scoring import Score
 from envs.scoring import score as score_trajectory
+from envs.stats import Estimate, Unit, estimate, leave_one_out, paired
 from envs.tasks.base import Probe
 from envs.trajectory import Trajectory
 from eval.config import EvalConfig
 from eval.freeze import Lock, LockError, check_score, load_samples
 from eval.metrics import Metric, Row, cause, counts, ratio_to, units_of
-from eval.stats import Estimate, Unit, estimate, leave_one_out, paired
 
 Key = tuple[str, str]
 FAMILY_METRICS = ("pair_success", "task_correct", "tokens", "session_task_correct", "session_tokens")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import re
 import signal
 import sys
 import threading
@@ -66,7 +65,8 @@ class RunCallback(TrainerCallback):
         self.bar = tqdm(total=total, initial=first, desc="rl", unit="step", disable=not (progress and main), dynamic_ncols=True)
         self.shown: dict[str, str] = {}
         self.samples = Picker()
-        self._started = time.monotonic()
+        self._started = self._step_began = time.monotonic()
+        self._step_seconds: float | None = None
 
     def on_turn(self, turn: int, live: int) -> None:
         """Show where the rollout stands: a step may take minutes."""
@@ -83,6 +83,9 @@ class RunCallback(TrainerCallback):
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any) -> None:
         metrics = clean(logs or {})
+        host = metrics.get("seconds/host")
+        if host is not None and self._step_seconds:
+            metrics |= {"seconds/step": self._step_seconds, "seconds/host_share": host / self._step_seconds}
         if not metrics or not self.main:
             return
         append_jsonl(
@@ -93,7 +96,11 @@ class RunCallback(TrainerCallback):
             self.shown = {"q": f"{metrics['reward/q']:.3f}", "tokens": f"{int(metrics.get('num_tokens') or 0):,}"}
             self.bar.set_postfix(self.shown)
 
+    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self._step_began = time.monotonic()
+
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        self._step_seconds = time.monotonic() - self._step_began
         self.bar.update(state.global_step - self.bar.n)
         if _any(self.stop.asked):
             control.should_save = state.global_step < state.max_steps or control.should_save
@@ -127,17 +134,5 @@ def clean(logs: dict[str, Any]) -> dict[str, float | None]:
         validation, bare = name.startswith("eval_"), name.removeprefix("eval_")
         if bare.startswith(_DROPPED) or not isinstance(value, int | float | None):
             continue
-        if validation and bare in (
-            "runtime",
-            "samples_per_second",
-            "steps_per_second",
-            "loss",
-            "num_tokens",
-            "reward_std",
-            "step_time",
-        ):
-            continue
-        if validation:
-            bare = re.sub(r"^family/", "q/", bare.removeprefix("reward/"))  # val/<metric>/<family>
         out[f"val/{bare}" if validation else bare] = None if value is None or not math.isfinite(value) else value
     return out

@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict, check_fields
+from rl.ablation import check_ablations
+from rl.curriculum import Stage, check_stages
 
 _ROWS = "one episode is several rows, which this setting doesn't know"
 _SAMPLING = "log-probabilities of training and sampling must be of the same, whole distribution"
@@ -32,6 +34,8 @@ RESERVED: dict[str, str] = {
     "save_strategy": _FIELD + "save_every",
     "eval_steps": _FIELD + "val_every",
     "eval_strategy": _FIELD + "val_probes and val_every",
+    "eval_on_start": _FIELD + "val_at_start",
+    "metric_for_best_model": _FIELD + "keep_best",
     "resume_from_checkpoint": "the same command resumes from the last whole checkpoint",
     "disable_tqdm": "this stage draws its own progress bar",
     "loss_type": "must be dapo: the only divisor that doesn't change when an episode is cut into more segments",
@@ -43,7 +47,7 @@ RESERVED: dict[str, str] = {
     "num_iterations": "must be 1: more would need sampling log-probabilities in the ratio",
     "num_generations_eval": "validation plays each probe once",
     "importance_sampling_level": "must be token: " + _ROWS,
-    "mask_truncated_completions": "over-long episodes are failures and are trained on as such",
+    "mask_truncated_completions": "over-long episodes are failures and are trained on as such; ablation: [mask_overlong] masks them",
     "top_p": _SAMPLING,
     "top_k": _SAMPLING,
     "min_p": _SAMPLING,
@@ -60,7 +64,7 @@ RESERVED: dict[str, str] = {
     "dataloader_drop_last": "every step takes whole groups",
     "ignore_data_skip": "a resumed run must go on with the next probes",
     "save_only_model": "without optimizer and random state a run can't be resumed exactly",
-    "load_best_model_at_end": "the last weights are the result; choose by validation with eval",
+    "load_best_model_at_end": "the last weights are the result; those that did best in validation are kept in best/",
     "auto_find_batch_size": "groups must stay whole",
 }
 """GRPOConfig settings that ``trainer`` may not hold, and why."""
@@ -80,11 +84,23 @@ class RLConfig(Strict):
 
     model: str = "smollm2"
     """Name or folder of the start weights, usually the model folder of an SFT run."""
-    probes: str
+    probes: str | None = None
     """Probes to train on, one JSON a line (``probes.rl.jsonl`` of a data set)."""
+    sessions: str | None = None
+    """Full sessions to train on, one JSON a line, beside the probes or instead of them. A session's inferences count against
+    ``max_turns`` and its segments against ``max_segments``: raise both.
+    """
+    curriculum: list[Stage] = Field(default_factory=list)
+    """What to train on up to which step; default: all tasks in every step."""
     val_probes: str | None = None
-    """Probes played once each, every ``val_every`` steps."""
+    """Probes played once each: before the first step, every ``val_every`` steps and after the last."""
     val_every: int = Field(20, ge=1)
+    val_at_start: bool = True
+    """Validate the start weights too, as step 0."""
+    val_temperature: float = Field(0.0, ge=0)
+    """Of validation; 0 takes the likeliest token. Above, each probe has its own random stream, the same every time."""
+    keep_best: bool = True
+    """Keep the weights that did best in validation in ``<out>/best``: highest pair success, then fewest tokens."""
     val_limit: int | None = Field(None, ge=1)
     """At most so many validation probes, the first of the file."""
     val_batch: int = Field(16, ge=1)
@@ -107,8 +123,8 @@ class RLConfig(Strict):
     max_segments: int = Field(8, ge=1)
     """Segments (rows) of one episode; an episode cut here is a failure."""
     temperature: float = Field(1.0, gt=0)
-    weighting: Literal["token", "episode"] = "token"
-    """``episode`` gives every episode the same total weight: a length bias, kept as an ablation."""
+    ablation: list[str] = Field(default_factory=list)
+    """Names from ``rl.ablation.ABLATIONS``, each changing one thing; and the control ``permuted_advantages``. Default: none."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """``bf16`` is autocast over fp32 weights (with ``lora``: fp32 adapters on bf16 weights). Slow on a CPU without bf16 units."""
     reuse_tokens: int = Field(16_384, ge=0)
@@ -126,6 +142,26 @@ class RLConfig(Strict):
     seed: int = 0
     wandb: Wandb = Wandb()
     trainer: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _old_weighting(cls, value: Any) -> Any:
+        """``weighting: episode`` was the one ablation of older configs."""
+        if not isinstance(value, dict) or "weighting" not in value:
+            return value
+        value = dict(value)
+        weighting = value.pop("weighting")
+        if weighting not in ("token", "episode"):
+            raise ValueError(f"weighting is {weighting!r}: leave it out, or set ablation: [episode_weighting]")
+        if weighting == "episode":
+            value["ablation"] = sorted({*(value.get("ablation") or []), "episode_weighting"})
+        return value
+
+    @field_validator("ablation")
+    @classmethod
+    def _known_ablations(cls, value: list[str]) -> list[str]:
+        check_ablations(value)
+        return value
 
     @field_validator("trainer")
     @classmethod
@@ -161,6 +197,9 @@ class RLConfig(Strict):
     def _whole_groups(self) -> RLConfig:
         if self.episodes_per_step % self.group_size:
             raise ValueError(f"episodes_per_step {self.episodes_per_step} is not a multiple of group_size {self.group_size}")
+        if not (self.probes or self.sessions):
+            raise ValueError("nothing to train on: give probes, sessions or both")
+        check_stages(self.curriculum, self.steps)
         return self
 
     @property

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from envs.rewards import advantages as group_advantages
+from envs.scoring import Score
+from rl.ablation import advantages_of_group
 
 _ROUNDING = 1e-9
 
@@ -28,21 +29,24 @@ class Outcome:
     counts: dict[str, float] = field(default_factory=dict)
     excluded: bool = False
     """The backend failed: no policy's doing, so no baseline and no gradient."""
+    overlong: bool = False
+    """A limit ended the episode."""
+    rows: int = 1
+    """Segments of the episode."""
+    score: Score | None = None
+    """Everything measured, as evaluation measures it, whatever the ablations."""
 
 
-def advantages(outcomes: Sequence[Outcome], group_size: int) -> list[float]:
+def advantages(outcomes: Sequence[Outcome], group_size: int, ablation: Collection[str] = ()) -> list[float]:
     """Advantage of each episode; consecutive ``group_size`` outcomes are one group. Excluded episodes get 0."""
     out: list[float] = []
     for group in grouped(outcomes, group_size):
         kept = [o for o in group if not o.excluded]
-        values: list[float] = []
+        values = [0.0] * len(kept)
         if len(kept) > 1:
-            values = list(
-                group_advantages(
-                    [o.q for o in kept], [o.s for o in kept], [o.fully_right for o in kept], min(o.quality_step for o in kept)
-                )
-            )
-        left = iter(values or [0.0] * len(kept))
+            columns = [o.q for o in kept], [o.s for o in kept], [o.fully_right for o in kept]
+            values = advantages_of_group(*columns, min(o.quality_step for o in kept), [o.rows for o in kept], ablation)
+        left = iter(values)
         out += [0.0 if o.excluded else next(left) for o in group]
     # What rounding leaves of equal episodes is no advantage, and must not cost a training pass.
     return [a if abs(a) > _ROUNDING else 0.0 for a in out]

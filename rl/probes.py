@@ -1,21 +1,22 @@
-"""Probes as tasks of the trainer: loading, order over a run, start, outcome."""
+"""Probes and full sessions as tasks of the trainer: loading, start, outcome."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from envs.chat import ChatML
 from envs.config import ConfigError
 from envs.episode import Episode
+from envs.measures import is_alarmed, is_damaged
 from envs.profiles import CORE_TOOLS, Profile
 from envs.rewards import reference_cost, saving
 from envs.runs import read_jsonl
 from envs.scoring import Check, Score, score
-from envs.tasks.base import DAMAGED, Probe
+from envs.tasks.base import Probe, Session
 from envs.trajectory import Trajectory
+from rl.ablation import quality
+from rl.curriculum import SESSION, Task
 from rl.outcome import Outcome, mean
 from rl.rollout import Played
 
@@ -28,32 +29,30 @@ def load_probes(path: str | Path, field: str) -> list[Probe]:
     return probes
 
 
-def draw(items: Sequence[Any], count: int, seed: int) -> list[Any]:
-    """``count`` items in a seeded order that takes each once before any comes again.
-
-    The order of a whole run is drawn at once, so it doesn't depend on where the run was interrupted.
-    """
-    rng = random.Random(f"order {seed}")
-    out: list[Any] = []
-    while len(out) < count:
-        out += rng.sample(list(items), len(items))
-    return out[:count]
+def load_sessions(path: str | Path) -> list[Session]:
+    """Full sessions of a JSONL file. Raises ConfigError or DataError naming file, line and remedy."""
+    sessions = read_jsonl(path, model=Session)
+    if not sessions:
+        raise ConfigError(f"sessions: {path} holds no session: write one Session a line, or leave the field out")
+    return sessions
 
 
 class ProbeGame:
-    """Starts and judges episodes of probes under one profile and prompt."""
+    """Starts and judges episodes of probes and sessions under one profile and prompt; ``ablation`` may change what their quality is."""
 
-    def __init__(self, profile: Profile, chat: ChatML, prompt: str) -> None:
-        self.profile, self.chat, self.prompt = profile, chat, prompt
+    def __init__(self, profile: Profile, chat: ChatML, prompt: str, ablation: Collection[str] = ()) -> None:
+        self.profile, self.chat, self.prompt, self.ablation = profile, chat, prompt, ablation
         self._reference: dict[str, int] = {}
         self.on_judged: Callable[[Trajectory, float], None] | None = None
         """Called with each judged episode and its quality."""
 
-    def start(self, probe: Probe) -> Episode:
-        """The episode at the point where the policy takes over."""
-        return Episode.from_probe(probe, self.profile, self.chat, prompt=self.prompt)
+    def start(self, task: Task) -> Episode:
+        """The episode at the point where the policy takes over: after a probe's frozen prefix, or at a session's first turn."""
+        if isinstance(task, Probe):
+            return Episode.from_probe(task, self.profile, self.chat, prompt=self.prompt)
+        return Episode(task, self.profile, self.chat, prompt=self.prompt)
 
-    def judge(self, probe: Probe, played: Played) -> Outcome:
+    def judge(self, task: Task, played: Played) -> Outcome:
         """Quality, saving and metrics of a played episode; one that a cap stopped is scored as having hit a limit."""
         trajectory = played.episode.trajectory("rl")
         if played.stopped:
@@ -61,20 +60,24 @@ class ProbeGame:
         result = score(trajectory)
         if self.on_judged:
             self.on_judged(trajectory, result.q)
-        if probe.id not in self._reference:
-            self._reference[probe.id] = reference_cost(probe, self.chat, self.profile.name, self.prompt)
+        if task.id not in self._reference:
+            self._reference[task.id] = reference_cost(task, self.chat, self.profile.name, self.prompt)
+        tools = (task.session if isinstance(task, Probe) else task).tools
+        q, step = quality(result, self.ablation)
         return Outcome(
-            q=result.q,
-            s=saving(self._reference[probe.id], result.tokens),
+            q=q,
+            s=saving(self._reference[task.id], result.tokens),
             fully_right=result.fully_right,
-            quality_step=result.quality_step,
-            metrics=_metrics(probe, played, result),
-            counts=_counts(played, result, {*CORE_TOOLS, *(t.name for t in probe.session.tools), "none"}),
+            quality_step=step,
+            metrics=_metrics(task, played, result),
+            counts=_counts(played, result, {*CORE_TOOLS, *(t.name for t in tools), "none"}),
             excluded=result.infrastructure,
+            overlong=result.reason.startswith(("limit", "context")),
+            score=result,
         )
 
 
-def _metrics(probe: Probe, played: Played, result: Score) -> dict[str, float]:
+def _metrics(task: Task, played: Played, result: Score) -> dict[str, float]:
     out = {
         "episode/segments": float(len(played.segments)),
         "episode/inferences": float(result.inferences),
@@ -83,15 +86,17 @@ def _metrics(probe: Probe, played: Played, result: Score) -> dict[str, float]:
         "episode/rewrites": float(result.rewrites),
         "episode/malformed": float(result.malformed),
         "episode/fully_right": float(result.fully_right),
-        f"family/{probe.family}": result.q,
-        f"variant/{probe.variant}": result.q,
+        f"family/{task.family}": result.q,
+        f"variant/{task.variant if isinstance(task, Probe) else SESSION}": result.q,
     }
     for kind, values in _by_kind(result.checks).items():
         out[f"reward/{kind}"] = mean(values)
-    if probe.variant == "present":
-        out["detect/false_alarm"] = float(bool(result.reads))
-    elif probe.variant in DAMAGED and probe.signal != "none":
-        out |= {"detect/recall": float(result.autonomous_read), "detect/recovered": float(result.recovered)}
+    if not isinstance(task, Probe):
+        return out
+    if task.variant == "present":
+        out["detect/false_alarm"] = float(is_alarmed(result))
+    elif is_damaged(task.variant, task.signal) and result.funnel:
+        out |= {"detect/recall": float(result.funnel["suspected"]), "detect/recovered": float(result.recovered)}
     return out
 
 

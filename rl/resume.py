@@ -8,6 +8,7 @@ from pathlib import Path
 from envs.config import ConfigError, load_config
 from envs.runs import read_jsonl, write_jsonl_atomic
 from rl.config import RLConfig
+from rl.validation import VALIDATION
 
 CONFIG, METRICS, DONE, MARK = "config.yaml", "metrics.jsonl", "done.json", "complete.json"
 MAY_CHANGE = ("wandb", "save_every", "keep_checkpoints", "world_size")
@@ -30,14 +31,14 @@ def last_checkpoint(folder: Path) -> tuple[Path | None, int]:
     return newest, step
 
 
-def drop_metrics_after(folder: Path, step: int) -> None:
-    """Forget the metrics of steps that a resumed run does again."""
-    path = folder / METRICS
-    if path.is_file():
-        lines = read_jsonl(path, torn="drop_last")
-        kept = [line for line in lines if line["step"] <= step]
-        if len(kept) < len(lines):
-            write_jsonl_atomic(path, kept)
+def drop_after(folder: Path, step: int) -> None:
+    """Forget the metrics and validations of steps that a resumed run does again."""
+    for path in (folder / METRICS, folder / VALIDATION):
+        if path.is_file():
+            lines = read_jsonl(path, torn="drop_last")
+            kept = [line for line in lines if line["step"] <= step]
+            if len(kept) < len(lines):
+                write_jsonl_atomic(path, kept)
 
 
 def check_same_config(config: RLConfig, folder: Path) -> None:

@@ -76,6 +76,12 @@ def spread(advantages: Sequence[float], rows: Rows, weighting: str, mean_tokens:
     return torch.tensor([0.0 if e == FILLER else advantages[e] * weights[e] for e in rows.owner], dtype=torch.float32)
 
 
+def naive_positions(segment: Segment) -> int:
+    """Token positions that a training pass would read if each inference of the segment were a row of its own."""
+    ends = [i + 1 for i, m in enumerate(segment.mask) if m and not any(segment.mask[i + 1 : i + 2])]
+    return sum(len(segment.prompt_ids) + end for end in ends)
+
+
 def lengths(batch: dict[str, Any]) -> torch.Tensor:
     """Real tokens of each row (prompt and completion)."""
     return batch["prompt_mask"].sum(1) + batch["completion_mask"].sum(1)

@@ -2,17 +2,18 @@
 
 <out>/config.yaml      resolved config
       provenance.jsonl commit, versions, machine of each start
-      metrics.jsonl    one line a step
+      metrics.jsonl    one line a step, and one a validation
+      validation.jsonl one line a probe and validation, step 0 included
       checkpoint-<n>/  optimizer, random state, weights; whole when complete.json is there
       model/           final weights and tokenizer (an adapter is merged in)
       adapter/         the adapter alone, with lora
+      best/            weights and tokenizer that did best in validation, with best.json
       done.json        written last
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -24,7 +25,7 @@ from envs.profiles import get_profile, prompt_text
 from envs.runs import append_jsonl, provenance, read_json, write_json_atomic, write_text_atomic
 from envs.tracking import Tracker
 from rl.config import VLLM_MODES, RLConfig, micro_batches
-from rl.resume import CONFIG, DONE, check_same_config, drop_metrics_after, last_checkpoint
+from rl.resume import CONFIG, DONE, check_same_config, drop_after, last_checkpoint
 
 
 def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None = None) -> dict[str, Any]:
@@ -36,7 +37,8 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
         callbacks: further transformers callbacks.
 
     Returns:
-        The content of ``done.json``: ``status`` ("finished"), ``steps``, ``model`` (folder), ``seconds`` and the last metrics.
+        The content of ``done.json``: ``status`` ("finished"), ``steps``, ``model`` (folder), ``seconds``, the last metrics, and
+        with validation ``best`` (step, metrics and folder of the weights that did best, or None).
         A run stopped by Ctrl-C returns ``status`` "interrupted" and writes no ``done.json``.
 
     Raises:
@@ -54,10 +56,12 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
     if main:
         write_text_atomic(out / CONFIG, dump_config(config))
         append_jsonl(out / "provenance.jsonl", provenance())
-        drop_metrics_after(out, first)
+        drop_after(out, first if checkpoint else -1)
 
     # Heavy imports wait until the config is known to be good.
+    from rl.best import kept
     from rl.callbacks import RunCallback, Stop
+    from rl.weights import BEST, save
 
     stop = Stop()
     tracker = Tracker(
@@ -67,8 +71,8 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
     started = time.monotonic()
     try:
         with stop.on_interrupt():
-            trainer = build(config, on_turn=watch.on_turn, on_sample=watch.on_sample)
-            for callback in [*(callbacks or []), watch]:
+            trainer = build(config, first=first, on_turn=watch.on_turn, on_sample=watch.on_sample)
+            for callback in [*(callbacks or []), watch, *keepers(trainer, config)]:
                 trainer.add_callback(callback)
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     finally:
@@ -83,28 +87,37 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
         "seconds": round(time.monotonic() - started, 1),
         "metrics": _last_metrics(trainer),
     }
+    if best := kept(out):
+        done["best"] = {"model": str(out / BEST), **best}
     if main:
         write_json_atomic(out / DONE, done)
     return done
 
 
-def build(config: RLConfig, *, on_turn: Any = None, on_sample: Any = None) -> Any:
-    """The trainer of a run: probes, tokenizer, weights and settings. Raises ConfigError, DataError or ModelError."""
+def build(config: RLConfig, *, first: int = 0, on_turn: Any = None, on_sample: Any = None) -> Any:
+    """The trainer of a run that has done ``first`` steps: tasks, tokenizer, weights and settings.
+
+    Raises ConfigError, DataError or ModelError.
+    """
     import torch
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
     from envs.policies.smollm2 import load_tokenizer
-    from rl.probes import ProbeGame, draw, load_probes
+    from rl.curriculum import make_plan
+    from rl.probes import ProbeGame, load_probes, load_sessions
     from rl.trainer import EpisodeGRPOTrainer
+    from rl.validation import lines_of, metrics_of
+    from rl.weights import load_weights, lora_config
 
     try:
         profile = get_profile(config.profile)
         prompt_text(config.prompt, profile.managed, profile.syntax)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    probes = load_probes(config.probes, "probes")
+    tasks: list[Any] = load_probes(config.probes, "probes") if config.probes else []
+    tasks += load_sessions(config.sessions) if config.sessions else []
     val_probes = load_probes(config.val_probes, "val_probes")[: config.val_limit] if config.val_probes else []
-    args = trainer_args(config, profile.reply_tokens, cuda=torch.cuda.is_available(), validate=bool(val_probes))
+    args = trainer_args(config, profile.reply_tokens, cuda=torch.cuda.is_available(), validate=bool(val_probes), first=first)
     if config.world_size and args.world_size != config.world_size:
         raise ConfigError(
             f"world_size: {args.world_size} process(es) started, not {config.world_size}: check the launcher's settings"
@@ -112,18 +125,24 @@ def build(config: RLConfig, *, on_turn: Any = None, on_sample: Any = None) -> An
     tokenizer = load_tokenizer(config.model)
     tokenizer.padding_side = "left"
     chat = ChatML(tokenizer)
-    game = ProbeGame(profile, chat, config.prompt)
+    groups = config.episodes_per_step // config.group_size
+    plan = make_plan(tasks, config.curriculum, steps=config.steps, groups=groups, seed=config.seed, count=chat.count)
+    game = ProbeGame(profile, chat, config.prompt, config.ablation)
     trainer = EpisodeGRPOTrainer(
         load_weights(config),
         args,
         start=game.start,
         judge=game.judge,
-        tasks=draw(probes, config.steps * (config.episodes_per_step // config.group_size), config.seed),
+        tasks=plan.tasks,
+        pool=plan.pool,
+        about_step=(lambda step: {"curriculum/stage": float(plan.stage_of(step))}) if config.curriculum else None,
         val_tasks=val_probes,
         chat=chat,
         max_turns=config.max_turns,
         max_segments=config.max_segments,
-        weighting=config.weighting,
+        ablation=config.ablation,
+        val_temperature=config.val_temperature,
+        measure=lambda outcomes: metrics_of(lines_of(val_probes, outcomes, 0)),
         redraw=config.redraw,
         reuse_tokens=config.reuse_tokens,
         gap_stop=config.gap_stop,
@@ -137,7 +156,14 @@ def build(config: RLConfig, *, on_turn: Any = None, on_sample: Any = None) -> An
     return trainer
 
 
-def trainer_args(config: RLConfig, reply_tokens: int, *, cuda: bool, validate: bool) -> Any:
+def keepers(trainer: Any, config: RLConfig) -> list[Any]:
+    """The callback of validation, if there is any."""
+    from rl.best import ValidationCallback
+
+    return [ValidationCallback(trainer, trainer.val_tasks, config)] if trainer.val_tasks else []
+
+
+def trainer_args(config: RLConfig, reply_tokens: int, *, cuda: bool, validate: bool, first: int = 0) -> Any:
     """TRL's settings: ours, and the ``trainer`` section as it is. Raises ConfigError when they don't fit together."""
     from trl import GRPOConfig
 
@@ -177,6 +203,7 @@ def trainer_args(config: RLConfig, reply_tokens: int, *, cuda: bool, validate: b
         "save_total_limit": config.keep_checkpoints,
         "eval_strategy": "steps" if validate else "no",
         "eval_steps": config.val_every if validate else None,
+        "eval_on_start": validate and config.val_at_start and first == 0,
         "report_to": "none",
         "disable_tqdm": True,
     }
@@ -186,65 +213,6 @@ def trainer_args(config: RLConfig, reply_tokens: int, *, cuda: bool, validate: b
         return GRPOConfig(**settings)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"trainer: TRL refuses the settings: {' '.join(str(error).split())}") from error
-
-
-def load_weights(config: RLConfig) -> Any:
-    """The start model in the precision it is trained in. Raises ModelError, or ConfigError for a bare adapter."""
-    import torch
-
-    from envs.policies.smollm2 import load_model, resolve_model
-
-    source = Path(resolve_model(config.model))
-    if (source / "adapter_config.json").is_file():
-        raise ConfigError(f"model: {source} is an adapter: name the merged model folder beside it")
-    # Adapters are fp32 on whatever base; weights that are trained themselves must be fp32, or small updates round away.
-    dtype = "bfloat16" if config.lora and config.precision == "bf16" else "float32"
-    model = load_model(config.model, dtype=dtype, device="cuda" if torch.cuda.is_available() else "cpu")
-    if config.freeze_embeddings:
-        model.get_input_embeddings().weight.requires_grad_(False)
-    return model.train()
-
-
-def lora_config(config: RLConfig) -> Any:
-    """The adapter's settings, or None."""
-    if not config.lora:
-        return None
-    from peft import LoraConfig
-
-    given = config.lora if isinstance(config.lora, dict) else {}
-    return LoraConfig(**{"r": 16, "lora_alpha": 32, "target_modules": "all-linear", **given}, task_type="CAUSAL_LM")
-
-
-def save(trainer: Any, config: RLConfig, out: Path) -> None:
-    """Write the final model (and the adapter alone); a folder that is there is whole."""
-    import torch
-
-    if config.lora:
-        trainer.save_model(str(out / "adapter"))
-    if not config.lora:
-        _replace(out / "model", lambda folder: trainer.save_model(str(folder)), trainer)
-        return
-    if trainer.accelerator.is_main_process:
-        model = trainer.accelerator.unwrap_model(trainer.model).to(torch.float32)  # merging in bf16 would round the adapter away
-        merged = model.merge_and_unload()
-
-        def write(folder: Path) -> None:
-            merged.save_pretrained(str(folder))
-            trainer.processing_class.save_pretrained(str(folder))
-
-        _replace(out / "model", write, trainer)
-
-
-def _replace(target: Path, write: Any, trainer: Any) -> None:
-    """Write a folder beside ``target`` and rename it. ``write`` runs on every process that gets here."""
-    partial = target.with_name(target.name + ".partial")
-    if trainer.accelerator.is_main_process:
-        shutil.rmtree(partial, ignore_errors=True)
-    write(partial)
-    if trainer.accelerator.is_main_process:
-        shutil.rmtree(target, ignore_errors=True)
-        (partial / "training_args.bin").unlink(missing_ok=True)  # a pickle that no reader of the model needs
-        partial.rename(target)
 
 
 def _rank() -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from eval.stats import Unit, clopper_pearson, estimate, leave_one_out, paired
+from envs.stats import Unit, clopper_pearson, estimate, leave_one_out, paired
 
 SHARE = (0.0, 1.0)
 OPTIONS = {"resamples": 500, "seed": 3}

@@ -11,11 +11,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from envs.config import ConfigError, load_config
 from envs.segments import Segment
 from rl.config import RESERVED, RLConfig, micro_batches
+from rl.curriculum import draw
 from rl.gaps import GapError, Gaps
 from rl.outcome import Outcome, advantages, batch_metrics
 from rl.packing import add_tree_scoring, can_pack, plant
-from rl.probes import draw
-from rl.resume import MARK, check_same_config, drop_metrics_after, last_checkpoint
+from rl.resume import MARK, check_same_config, drop_after, last_checkpoint
 from rl.rows import FILLER, alike, chunk, make_rows, real_tokens, spread
 from rl.sampling import cut_turn, generate_turns
 
@@ -337,7 +337,7 @@ def test_only_whole_checkpoints_count(tmp_path):
 def test_metrics_of_undone_steps_go(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\n{"step": 2}\n{"step": 3}\n{"st')
-    drop_metrics_after(tmp_path, 2)
+    drop_after(tmp_path, 2)
     assert path.read_text() == '{"step": 1}\n{"step": 2}\n'
 
 

@@ -113,8 +113,10 @@ def test_an_adapter_is_merged_into_the_final_model(probes, tmp_path):
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert (tmp_path / "adapter" / "adapter_config.json").is_file()
     lines = read_jsonl(tmp_path / "metrics.jsonl")
-    assert lines[0]["logp_gap/mean"] < 0.1
-    assert any("val/q" in line and "val/q/support" in line for line in lines)
+    assert [line["step"] for line in lines] == [0, 1, 1]
+    assert lines[1]["logp_gap/mean"] < 0.1
+    assert all("val/q/support" in line and "val/family/support" in line for line in (lines[0], lines[2]))
+    assert {p.dtype for p in load_model(done["best"]["model"]).parameters()} == {torch.float32}
 
 
 def test_validation_shows_sample_episodes_and_a_resumed_run_is_one_tracked_run(probes, tmp_path, monkeypatch):
@@ -129,8 +131,8 @@ def test_validation_shows_sample_episodes_and_a_resumed_run_is_one_tracked_run(p
     told = figures(tmp_path)
     assert len(told) == len(set(told))
     assert [step for step, name in told if name == "reward/q"] == [1, 2]
-    assert [step for step, name in told if name == "val/q/support"] == [1, 2]
-    assert [step for step, name in told if name == "samples"] == [1, 2]
+    assert [step for step, name in told if name == "val/q/support"] == [0, 1, 2]
+    assert [step for step, name in told if name == "samples"] == [0, 1, 2]
     shown = json.loads(next((offline_runs(tmp_path)[0] / "files" / "media" / "table").glob("samples*.json")).read_text())
     row = dict(zip(shown["columns"], shown["data"][0], strict=True))
     assert list(row) == ["id", "family", "variant", "transcript", "q", "tokens", "view"]
