@@ -266,7 +266,7 @@ class Upkeep(Paging):
             return "\n".join([*notes, f"compress e{upto} {said()}{padding}{cites}"])
 
         top = min(self.reply_room + 8, most)
-        if len(pointers) >= LISTED:
+        if len(pointers) >= LISTED or self.listed[:-1]:
             # A later summary without room for all names this turn, which can be read back.
             lists = [*self.listed[:-1][-1:], self.next_event]
         if not self.fits(turn(), top) and self.listed:
