@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from envs.policies.knowledge import Knowledge, event_of
+from envs.policies.knowledge import REPLY_ROOM, Knowledge, event_of
 from envs.policies.reading import Block, Own, Pointer, Stated, list_text, summary
 
 PAGES_A_TURN = 3
@@ -36,7 +36,7 @@ class Paging(Knowledge):
     @property
     def most_covered(self) -> int:
         """Tokens that one fold may take: its brief must say a share of them, and fit a reply."""
-        return int(self.reply_room / LEAST_SHARE)
+        return int(REPLY_ROOM / LEAST_SHARE)
 
     # ---- pages --------------------------------------------------------------------------------------------------------------
 

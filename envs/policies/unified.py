@@ -14,6 +14,9 @@ from envs.respell import respell, to_core
 
 WINDOW = re.compile(r"^(?:\[state\] )?window (w\d+)\b", re.MULTILINE)
 
+SUMMARY_ROOM = 140
+"""Tokens of a summary that leave room for the JSON around it, under a reply cap of 256."""
+
 
 class UnifiedExpert(Expert):
     """The scripted expert for ``unified@…``: all work in the window it finds itself in; other windows are searched and read."""
@@ -34,5 +37,5 @@ class UnifiedExpert(Expert):
         messages = [
             m if m.role != "assistant" else Message(m.role, to_core(m.content, tools, self.profile), m.ids) for m in view.messages
         ]
-        core = Mind(replace(view, messages=messages), self.chat, self.budget).act()
+        core = Mind(replace(view, messages=messages), self.chat, self.budget, SUMMARY_ROOM).act()
         return respell(core, tools, self.profile, places[-1])
