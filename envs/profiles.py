@@ -159,7 +159,7 @@ _SECOND = replace(_UNIFIED, name="unified@2", position_check=True)
 _THIRD = replace(_SECOND, name="unified@3", prompt="neutral", state_block=True)
 _FOURTH = replace(
     _THIRD, name="unified@4", mapping="D", run_scope="turn", max_notes=16, max_window_notes=8, note_tokens=40, index=True,
-    conflict_flags=True, evidence_gate=True, text_tokens=60, whole_share=0.35,
+    conflict_flags=True, evidence_gate=True, text_tokens=60, whole_share=0.2,
 )  # fmt: skip
 
 PROFILES = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from envs.policies.knowledge import Knowledge, event_of
+from envs.policies.knowledge import REPLY_ROOM, Knowledge, event_of
 from envs.policies.reading import Block, Own, Pointer, Stated, list_text, summary
 
 PAGES_A_TURN = 3
@@ -36,7 +36,7 @@ class Paging(Knowledge):
     @property
     def most_covered(self) -> int:
         """Tokens that one fold may take: its brief must say a share of them, and fit a reply."""
-        return int(self.reply_room / LEAST_SHARE)
+        return int(REPLY_ROOM / LEAST_SHARE)
 
     # ---- pages --------------------------------------------------------------------------------------------------------------
 
@@ -116,13 +116,16 @@ class Paging(Knowledge):
     def changes_of(self, entity: str) -> dict[int, tuple[str, ...]]:
         """Changes of a record that are known to the last field: event -> fields. Others are left out."""
         found = {max(p.events): p.changes for p in self.pointers(entity) if p.changes}
-        for stated in (s for _, s in self.briefs if s.part and s.changed and s.entity == entity):
-            assert stated.part
-            event = stated.part.event
-            parts = [s for _, s in self.briefs if s.part and s.part.event == event]
-            pages = {n for s in parts if s.part and s.part.whole for n in range(s.part.first, s.part.last + 1)}
-            if len(pages) == stated.part.pages:
-                found[event] = tuple(sorted({a for s in parts for a in s.fields}))
+        seen: dict[int, tuple[set[int], set[str], int]] = {}
+        for block, stated in [*self.briefs, *self.results]:
+            part = stated.part
+            if stated.entity != entity or not stated.changed or not (part.whole if part else block.pages > 1):
+                continue
+            first, last, of = (part.first, part.last, part.pages) if part else (block.start, block.page, block.pages)
+            pages, fields, _ = seen.setdefault(event_of(block, stated), (set(), set(), of))
+            pages.update(range(first, last + 1))
+            fields.update(stated.fields)
+        found.update({e: tuple(sorted(fields)) for e, (pages, fields, of) in seen.items() if len(pages) == of})
         return found
 
     # ---- numbers of the policy's own turns, which carry no tag -------------------------------------------------------------

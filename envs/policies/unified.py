@@ -16,6 +16,9 @@ from envs.tasks.spec import ENTER
 
 WINDOW = re.compile(r"^(?:\[state\] )?window (w\d+)\b", re.MULTILINE)
 
+SUMMARY_ROOM = 140
+"""Tokens of a summary that leave room for the JSON around it, under a reply cap of 256."""
+
 
 class UnifiedExpert(Expert):
     """The scripted expert for ``unified@…``: all work in the window it finds itself in; other windows are searched and read."""
@@ -32,7 +35,7 @@ class UnifiedExpert(Expert):
         messages = [
             m if m.role != "assistant" else Message(m.role, to_core(m.content, tools, self.profile), m.ids) for m in view.messages
         ]
-        return Mind(replace(view, messages=messages), self.chat, self.budget)
+        return Mind(replace(view, messages=messages), self.chat, self.budget, SUMMARY_ROOM)
 
     def spell(self, view: View, move: str) -> str:
         """A move in the profile's syntax. Raises ValueError when the view says of no window that it is the current one."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from envs.policies.knowledge import Known, ref_of
-from envs.policies.paging import LEAST_SHARE, Group, Paging
+from envs.policies.compressing import ROOM_LEAST, Compressing
+from envs.policies.knowledge import REPLY_ROOM
+from envs.policies.paging import LEAST_SHARE, Group
 from envs.policies.reading import Block, Stated, brief_text, read_request
 from envs.profiles import get_profile
 
@@ -15,19 +15,12 @@ MIN_COVERED = 84
 MAX_FOLDS = get_profile("core@1").max_folds
 MOST_TAIL = 120
 """Characters of a sentence that pages break off in: no fact's sentence is longer."""
-ROOM_LEAST = 300
-"""Tokens that a compression must cover before pages of this Run are folded instead."""
-LISTED = 4
-"""Records from which on a summary names its own turn, so that a later one may leave records to it."""
-Brief = Callable[[Mapping[str, str]], str]
+FULL_BRIEF = 24
+"""Tokens that a brief of three fields has at least."""
 
 
-class Upkeep(Paging):
+class Upkeep(Compressing):
     """What the expert does to keep its view small."""
-
-    def refused(self) -> bool:
-        """Two refusals since the question: upkeep is given up for this Run instead of trying on."""
-        return sum(b.kind == "reject" and b.place >= self.question.place for b in self.seen.blocks) > 1
 
     def unfolded(self, current: bool) -> list[tuple[Block, Stated, str]]:
         """Results in view of the current Run, or of the finished ones, each with the call before it."""
@@ -46,33 +39,6 @@ class Upkeep(Paging):
 
     def covered(self, block: Block, call: str) -> int:
         return self.chat.count(call) + self.chat.count(block.text)
-
-    def fits(self, text: str, most: int) -> bool:
-        """Whether a text takes at most ``most`` tokens. No token is less than a byte, so a short text need not be counted."""
-        return len(text.encode()) <= most or self.chat.count(text) <= most
-
-    def constraint_note(self) -> list[str]:
-        """The user's constraints as note lines, those left out that are noted."""
-        key = self.spec.user_fact.key
-        told = self.constraint()
-        note = self.seen.notes.get(key)
-        lines = [*self.rules.lines(self.seen.notes), *self.strikes()]
-        if not told or (note and note.value == told.value):
-            return lines
-        return [f"note {key}={told.value} @e{told.event}", *lines]
-
-    def strikes(self) -> list[str]:
-        """Note lines for values that the user ruled out: marked as old, so that no brief brings them back."""
-        return [
-            f"note {self.spec.key(entity, attr)}={out.value} @e{out.event} old"
-            for (entity, attr), out in self.struck.items()
-            if out.evidence and not self.noted_out(entity, attr, out)
-        ]
-
-    def noted_out(self, entity: str, attr: str, out: Known) -> bool:
-        """Whether a note has it already that a value is ruled out, or something newer."""
-        note = self.seen.notes.get(self.spec.key(entity, attr))
-        return note is not None and ((note.status == "old" and note.value == out.value) or note.source > out.event)
 
     @property
     def keep_limit(self) -> int:
@@ -101,8 +67,8 @@ class Upkeep(Paging):
         def brief(fields: Mapping[str, str]) -> str:
             return brief_text(self.spec, stated.entity, stated.source, fields, stated.changed)
 
-        def turn(fields: Mapping[str, str]) -> list[str]:
-            return [*notes, f"fold e{block.first - 1}-e{block.first} {brief(fields)} @e{block.first}"]
+        def turn(fields: Mapping[str, str], padding: str = "") -> list[str]:
+            return [*notes, f"fold e{block.first - 1}-e{block.first} {brief(fields)}{padding} @e{block.first}"]
 
         def holds(fields: Mapping[str, str]) -> bool:
             return self.fits(brief(fields), most) and self.fits("\n".join(turn(fields)), room)
@@ -117,15 +83,12 @@ class Upkeep(Paging):
                     kept[attr] = value
         if stated.changed and len(kept) < len(order):
             kept = {}  # a change is listed whole or not at all: a brief without values says that it must be read
-        return turn(self.padded(kept, stated, brief, block, call))
-
-    def padded(self, kept: dict[str, str], stated: Stated, brief: Brief, block: Block, call: str) -> dict[str, str]:
-        """With more fields where a large result would refuse the brief as empty."""
-        least = LEAST_SHARE * self.covered(block, call)
-        for attr, value in stated.fields.items():
-            if kept and attr not in kept and self.chat.count(brief(kept)) < least:
-                kept = {**kept, attr: value}
-        return kept
+        least, padding = LEAST_SHARE * self.covered(block, call), ""
+        if least > FULL_BRIEF:  # a brief of three fields would be refused as empty for so large a result
+            kept = dict(stated.fields) if holds(stated.fields) else kept
+            while self.chat.count(brief(kept) + padding) < least:
+                padding += self.spec.words.padding
+        return turn(kept, padding)
 
     # ---- pages that were read ---------------------------------------------------------------------------------------------
 
@@ -163,7 +126,7 @@ class Upkeep(Paging):
             return []
         padding, least = "", LEAST_SHARE * group.covered + 1
         while self.chat.count(text(names, padding)) < least:
-            padding += words.padding
+            padding += self.spec.words.padding
         return turn(padding)
 
     @property
@@ -178,7 +141,7 @@ class Upkeep(Paging):
         if not current:
             groups.sort(key=lambda g: -g.covered)  # any rewrite takes all read-backs of finished Runs along
         for group in groups:
-            if lines := self.part_lines(group, self.kept_at(group.place), self.reply_room + 4):
+            if lines := self.part_lines(group, self.kept_at(group.place), REPLY_ROOM + 4):
                 return self.compress() if self.full else "\n".join(lines)
         return ""
 
@@ -227,106 +190,3 @@ class Upkeep(Paging):
         """What the user declared important in the Run of a place in view."""
         users = [b for b in self.seen.of("user") if b.place <= place]
         return read_request(self.spec, users[-1].text).keep if users else ()
-
-    def compress(self, enough: int = 0) -> str:
-        """Everything before the current Run becomes pointers: which record stands in which events."""
-        upto = self.question.first - 1
-        before = self.seen.blocks[: next(i for i, b in enumerate(self.seen.blocks) if b is self.question)]
-        if any(b.last >= upto for b in self.seen.of("boundary")):
-            return ""
-        paged = any(s.part for _, s in self.briefs)
-        if sum(b.kind == "user" for b in before) < (1 if paged else 3):
-            return ""
-        pointers = {name: list(p.events) for name, p in self.summary.items()}
-        for block, stated in [*self.briefs, *self.results]:
-            if stated.part and not block.keep:
-                continue  # read back: an older summary knows the record, and what changed it
-            if block.kind in ("fold", "result", "paged") and block.last <= upto:
-                pointers.setdefault(stated.entity, []).append(ref_of(block, stated))
-        for block in self.seen.of("cleared"):
-            call = next((o.text for o in reversed(self.seen.own) if o.place < block.place), "")
-            if m := re.search(r"=(\w+)", call):
-                pointers.setdefault(m[1], []).append(block.first)
-        notes = [*self.constraint_note(), *self.renotes()]
-        if len(notes) > 1:
-            return "\n".join(notes[:3])
-        facts: dict[str, dict[str, str]] = {name: {} for name in pointers}
-        # References that folds keep must be kept on, by name or by citation.
-        held = [k for b in (*self.seen.of("boundary"), *(b for b, _ in self.briefs)) for k in b.keep if k <= upto]
-        covered = sum(self.chat.count(b.text) for b in before)
-        covered += sum(self.chat.count(o.text) for o in self.seen.own if o.place < self.question.place)
-        if covered < max(enough, ROOM_LEAST * paged):
-            return ""
-        most = sum(self.chat.count(n) + 1 for n in notes) + int(0.24 * covered) + 3  # a longer text would gain too little
-        lists: list[int] = []
-        words = self.spec.words
-        changed = {e: fields for name in pointers for e, fields in self.changes_of(name).items()}
-
-        def said() -> str:
-            entries = []
-            for name, events in ((n, e) for n, e in pointers.items() if e):
-                body = words.comma.join(self.spec.pair(a, v) for a, v in facts[name].items())
-                changes = words.comma.join(self.spec.attr(a).noun for a in changed.get(max(events), ()))
-                entry = f"{name} {','.join(f'e{e}' for e in sorted(set(events)))}" + (f" ({changes})" if changes else "")
-                entries.append(entry + (words.colon + body if body else ""))
-            if lists:
-                entries.append("lists " + ",".join(f"e{e}" for e in lists))
-            return words.entry.join(entries)
-
-        def turn(padding: str = "") -> str:
-            named = {e for events in pointers.values() for e in events}
-            lost = [k for k in held if k not in named][-8:]
-            cites = f" @{','.join(f'e{k}' for k in lost)}" if lost else ""
-            return "\n".join([*notes, f"compress e{upto} {said()}{padding}{cites}"])
-
-        top = min(self.reply_room + 8, most)
-        if len(pointers) >= LISTED:
-            # A later summary without room for all names this turn, which can be read back.
-            lists = [*self.listed[:-1][-1:], self.next_event]
-        if not self.fits(turn(), top) and self.listed:
-            lists = [self.listed[-1], self.next_event]
-            # The oldest half is left to the summary before, as far as that one has it.
-            for name, told in list(self.summary.items())[: (len(self.summary) + 1) // 2]:
-                pointers[name] = [e for e in pointers[name] if e not in told.events]
-        while not self.fits(turn(), top) and sum(map(bool, pointers.values())) > 1:
-            left = [n for n in self.summary if set(pointers[n]) & set(self.summary[n].events)] if self.listed else []
-            name = left[0] if left else next(n for n in pointers if pointers[n])
-            pointers[name] = [e for e in pointers[name] if left and e not in self.summary[name].events]
-        pointers = {name: events for name, events in pointers.items() if events}
-        if not self.fits(turn(), top):
-            return ""
-        # As many values as the turn holds, newest record first: one field of each, then a second.
-        for _ in range(2):
-            for name in reversed(pointers):
-                attr, value = self.unkept(name, facts[name])
-                if attr:
-                    facts[name][attr] = value
-                    if not self.fits(turn(), min(self.reply_room, most)):
-                        del facts[name][attr]
-        if not pointers:
-            return ""
-        padding, least = "", min(LEAST_SHARE * covered, self.reply_room - 14)
-        while self.chat.count(said() + padding) < least:  # too short a text for much is refused as empty
-            padding += words.padding
-        return turn(padding)
-
-    def renotes(self) -> list[str]:
-        """Notes of records that a result in view has made out of date: once it is compressed nothing would tell."""
-        lines = []
-        for entity in self.records():
-            for attr in self.spec.attrs:
-                key = self.spec.key(entity, attr.name)
-                note, known = self.seen.notes.get(key), self.known(entity, attr.name)
-                if note and known and known.value != note.value and known.event > note.source:
-                    lines.append(f"note {key}={known.value} @e{known.event}")
-        return lines
-
-    def unkept(self, entity: str, kept: dict[str, str]) -> tuple[str, str]:
-        """The first field of a record whose value is certain, not noted, and not in the summary yet."""
-        for attr in self.spec.attrs:
-            if attr.name in kept or self.spec.key(entity, attr.name) in self.seen.notes:
-                continue
-            known = self.known(entity, attr.name)
-            if known and not self.open_changes(entity, attr.name, known.event):
-                return attr.name, known.value
-        return "", ""
