@@ -83,7 +83,7 @@ class Turn(Frozen):
     slots: tuple[Slot, ...] = ()
     calls: tuple[str, ...] = ()
     question: str = "single"
-    """Question tag: single, across, paraphrased, negation, ruled_out, aggregate, derived."""
+    """Question tag: single, across, paraphrased, negation, ruled_out, aggregate, derived, exception, verify, bundle."""
 
 
 class Session(Frozen):
