@@ -19,6 +19,7 @@ from envs.runs import cli_errors, read_jsonl, write_text_atomic
 from envs.seeds import seed_table
 from envs.sessions_cli import register as register_sessions
 from envs.show import show_trajectory
+from envs.tasks.words import WORDS, Lang
 from envs.trajectory import Trajectory
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -60,6 +61,7 @@ def show(
 def cost(
     turns: Annotated[str, typer.Option(help="session lengths in user turns")] = "2,3,5,8,12,18",
     sessions: Annotated[int, typer.Option(min=1, help="sessions for each length")] = 20,
+    lang: Annotated[str, typer.Option(help="language of the sessions: en, zh or both")] = "en",
     write: Annotated[Path | None, typer.Option(help="write the table to this Markdown file")] = None,
 ) -> None:
     """What managing costs: the expert's tokens under core@1 against plain history, by number of turns.
@@ -71,8 +73,8 @@ def cost(
             lengths = [int(t) for t in turns.split(",")]
         except ValueError:
             raise UserError(f"--turns {turns!r}: give whole numbers with commas between, e.g. 3,5,8") from None
-        command = f"python -m envs cost --turns {turns} --sessions {sessions}"
-        text = cost_markdown(cost_table(lengths, sessions, get_chat()), command)
+        command = f"python -m envs cost --turns {turns} --sessions {sessions} --lang {lang}"
+        text = cost_markdown(cost_table(lengths, sessions, _languages(lang)), command)
         typer.echo(text)
         if write:
             write_text_atomic(write, text)
@@ -110,6 +112,7 @@ def managers(
         int, typer.Option(min=0, help="sessions of llm_summary, which asks a model (slow); 0 leaves it out")
     ] = 0,
     model: Annotated[str, typer.Option(help="the model that llm_summary asks")] = "smollm2",
+    lang: Annotated[str, typer.Option(help="language of the sessions: en, zh or both; llm_summary plays English alone")] = "en",
     write: Annotated[Path | None, typer.Option(help="write the table to this Markdown file")] = None,
 ) -> None:
     """What every host-only manager costs and keeps, on one bench of sessions.
@@ -119,11 +122,21 @@ def managers(
     with cli_errors():
         chat = get_chat(model)
         asked = model_summariser(model, chat) if summarise else None
-        command = f"python -m envs managers --sessions {sessions} --budget {budget} --summarise {summarise}"
-        text = bench_markdown(bench(sessions, budget, chat, asked, summarise), budget, command)
+        command = f"python -m envs managers --sessions {sessions} --budget {budget} --summarise {summarise} --lang {lang}"
+        rows = [r for name in _languages(lang) for r in bench(sessions, budget, name, asked if name == "en" else None, summarise)]
+        text = bench_markdown(rows, budget, command)
         typer.echo(text)
         if write:
             write_text_atomic(write, text)
+
+
+def _languages(given: str) -> tuple[Lang, ...]:
+    """The languages that an option names. Raises UserError."""
+    if given == "both":
+        return ("en", "zh")
+    if given not in WORDS:
+        raise UserError(f"--lang {given!r}: choose one of {', '.join(WORDS)}, both")
+    return (WORDS[given].lang,)
 
 
 register_play(app)

@@ -15,15 +15,16 @@ from typing import Any
 
 from tqdm import tqdm
 
-from envs.chat import ChatML, Message
+from envs.chat import ChatML, Message, get_chat
 from envs.log import Log
 from envs.managers import MANAGERS, get_manager
 from envs.managers.base import Manager, messages_of, records_of
 from envs.profiles import get_profile
 from envs.scoring import normal_form
-from envs.tasks import SPECS
+from envs.tasks import get_spec
 from envs.tasks.base import Session, Slot
 from envs.tasks.engine import Builder, Knobs
+from envs.tasks.words import TOKENIZERS, Lang
 from envs.text import holds
 
 BENCH_FAMILIES = ("procurement", "support")
@@ -55,6 +56,7 @@ class ManagerRow:
     """Sums of one manager."""
 
     name: str
+    lang: Lang = "en"
     sessions: int = 0
     inferences: int = 0
     tokens: int = 0
@@ -77,9 +79,9 @@ class Whole(Manager):
         return messages_of(system, records_of(log))
 
 
-def bench_sessions(number: int) -> list[Session]:
+def bench_sessions(number: int, lang: Lang = "en") -> list[Session]:
     """The sessions: train families in turn, six to fourteen turns."""
-    return [Builder(SPECS[BENCH_FAMILIES[n % len(BENCH_FAMILIES)]], SEEDS + n, KNOBS).session() for n in range(number)]
+    return [Builder(get_spec(BENCH_FAMILIES[n % len(BENCH_FAMILIES)], lang), SEEDS + n, KNOBS).session() for n in range(number)]
 
 
 def scripted(session: Session, log: Log) -> Iterator[tuple[int, str, Sequence[Slot]]]:
@@ -139,16 +141,18 @@ def measure(manager: Manager, session: Session, budget: int, chat: ChatML, row: 
     row.sessions += 1
 
 
-def bench(number: int, budget: int, chat: ChatML, summarise: Summarise | None = None, summarised: int = 0) -> list[ManagerRow]:
+def bench(
+    number: int, budget: int, lang: Lang = "en", summarise: Summarise | None = None, summarised: int = 0
+) -> list[ManagerRow]:
     """All managers on ``number`` sessions; ``llm_summary`` on the first ``summarised`` of them, with the model behind ``summarise``."""
-    sessions = bench_sessions(number)
+    sessions, chat = bench_sessions(number, lang), get_chat(TOKENIZERS[lang])
     rows = []
     for name in ("whole", *MANAGERS):
         by_model = name == "llm_summary"
         if by_model and not (summarise and summarised):
             continue
-        row = ManagerRow(name)
-        for session in tqdm(sessions[:summarised] if by_model else sessions, desc=name, unit="session"):
+        row = ManagerRow(name, lang)
+        for session in tqdm(sessions[:summarised] if by_model else sessions, desc=f"{name} {lang}", unit="session"):
             manager = Whole() if name == "whole" else get_manager(name)
             measure(manager, session, budget, chat, row, summarise if by_model else None)
         rows.append(row)
@@ -160,23 +164,25 @@ def bench_markdown(rows: Sequence[ManagerRow], budget: int, command: str) -> str
     lines = [
         "# Host-only managers on one bench",
         "",
-        f"Train families, sessions of {KNOBS.turns[0]} to {KNOBS.turns[1]} turns, views of at most {budget} tokens (SmolLM2's tokenizer). Each",
-        "session runs with its right calls and replies; *answer present* says whether the values that a later question needs stand in the",
+        f"Train families, sessions of {KNOBS.turns[0]} to {KNOBS.turns[1]} turns, views of at most {budget} tokens (SmolLM2's tokenizer for",
+        "English, Qwen's for Chinese). Each session runs with its right calls and replies; *answer present* says whether the values that a later question needs stand in the",
         "view when it is asked: `kept` were declared important by the user, `detail` were not, `derived` need several values. The whole",
         "history is not bound to the budget. The last column: of the questions about a changed value, those where an old one stands in the",
         "view too, so that a reader must tell them apart.",
         "",
         f"Made with `{command}`.",
         "",
-        "| manager | sessions | tokens | ÷ whole | "
+        "| language | manager | sessions | tokens | ÷ whole | "
         + " | ".join(f"answer present: {s}" for s in SOURCES)
         + " | all | old value in view too |",
-        "| --- | ---: | ---: | ---: |" + " ---: |" * (len(SOURCES) + 2),
+        "| --- | --- | ---: | ---: | ---: |" + " ---: |" * (len(SOURCES) + 2),
     ]
     for r in rows:
         cells = [_share(r.present[s], r.asked[s]) for s in SOURCES] + [_share(sum(r.present.values()), sum(r.asked.values()))]
         cells.append(_share(r.stale, r.changed))
-        lines.append(f"| {r.name} | {r.sessions} | {r.tokens:,} | {r.tokens / r.plain:.2f} | " + " | ".join(cells) + " |")
+        lines.append(
+            f"| {r.lang} | {r.name} | {r.sessions} | {r.tokens:,} | {r.tokens / r.plain:.2f} | " + " | ".join(cells) + " |"
+        )
     lines += ["", "## What each does", "", *manager_docs(), "", USE]
     return "\n".join(lines) + "\n"
 

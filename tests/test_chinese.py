@@ -14,7 +14,9 @@ from data_gen.config import Counts, DataConfig
 from data_gen.near import masked, sketch
 from data_gen.tally import Tally
 from envs.chat import get_chat
+from envs.cost import cost_markdown, cost_table
 from envs.episode import Episode, play
+from envs.manager_bench import bench, bench_markdown
 from envs.policies.expert import Expert
 from envs.policies.reading import spec_of
 from envs.policies.unified import UnifiedExpert
@@ -156,3 +158,15 @@ def test_shards_have_every_language():
 def test_an_unknown_language_is_named():
     with pytest.raises(ValueError, match="unknown language 'fr': choose one of en, zh"):
         get_spec("support", "fr")
+
+
+def test_cost_and_manager_tables_have_a_column_of_languages():
+    rows = cost_table([3], 2, ("en", "zh"))
+    assert {r.lang for r in rows} == {"en", "zh"}
+    assert not any(r.unfinished for r in rows)
+    text = cost_markdown(rows, "x")
+    assert "| language |" in text
+    assert "| zh | stages | 3 |" in text
+    told = bench_markdown([r for lang in ("en", "zh") for r in bench(2, 600, lang)], 600, "x")
+    assert "| zh | layered | 2 |" in told
+    assert "| en | layered | 2 |" in told

@@ -497,7 +497,7 @@ def test_the_bench_finds_every_answer_in_the_whole_history_and_less_in_each_mana
     """The positive control: with everything in view, everything that is asked stands there."""
     from envs.manager_bench import bench
 
-    rows = {r.name: r for r in bench(16, 600, chat)}
+    rows = {r.name: r for r in bench(16, 600)}
     assert set(rows) == {"whole", *MANAGERS} - {"llm_summary"}
     whole = rows.pop("whole")
     assert whole.present == whole.asked

@@ -138,6 +138,8 @@ CHINESE = Words(
     colon="：", comma="，", entry="；", stop="。", space="", unlisted="；数值未在此列出", without="；未见{noun}", more="；另有内容未列", tail="；断在：", padding="；其余内容见上述事件",
 )  # fmt: skip
 
+TOKENIZERS: dict[str, str] = {"en": "smollm2", "zh": "qwen"}
+"""Whose tokens are counted where a report compares languages: each with a tokenizer that knows it."""
 WORDS: dict[str, Words] = {"en": ENGLISH, "zh": CHINESE}
 ABSTAINS = tuple(dict.fromkeys(u for w in WORDS.values() for u in w.unknown))
 """Every accepted form of abstaining, the canonical one first: the protocol's word serves in any language."""
