@@ -11,7 +11,7 @@ from envs.profiles import Profile, prompt_hash
 
 SOURCES = (
     "calls", "chat", "compact", "episode", "gate", "header", "hermes", "index", "lean", "log", "maintenance", "omissions", "profiles",
-    "rewrites", "respell", "search", "segments", "state", "text", "tools", "view", "windows",
+    "rewrites", "respell", "search", "segments", "shown", "state", "text", "tools", "view", "windows",
 )  # fmt: skip
 """Modules of ``envs`` that decide what a policy sees and what its calls do."""
 
