@@ -127,7 +127,7 @@ def _session(config: DataConfig, kind: str, spec: FamilySpec, seed: int, number:
     if kind == "lapses":
         return _lapse(config, spec, seed, number, chat)
     knobs = replace(
-        RICH if kind == "rich" else Knobs(), turns=sizes.turns, fillers=sizes.fillers, attrs=sizes.attrs,
+        RICH if kind == "rich" else Knobs(), turns=sizes.turns, fillers=sizes.fillers, rows=sizes.rows, attrs=sizes.attrs,
         close=0.0 if kind == "direct" else 1.0,
     )  # fmt: skip
     session = Builder(spec, seed, knobs).session()

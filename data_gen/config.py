@@ -23,6 +23,8 @@ class Sizes(Strict):
 
     turns: tuple[int, int] = (1, 3)
     fillers: tuple[int, int] = (4, 7)
+    rows: tuple[int, int] = (12, 30)
+    """Of a result, in the families with a table."""
     attrs: tuple[int, int] = (4, 6)
 
 

@@ -459,37 +459,3 @@ def test_the_log_refuses_events_that_are_not_there(game):
         with pytest.raises(IndexError, match="the log has no"):
             game.episode.log.main(seq)
     assert isinstance(game.episode.log.main(1), Event)
-
-
-# ---- results too large to be shown whole --------------------------------------------------------------------------------------------------
-
-
-def test_a_result_too_large_for_the_view_is_shown_by_its_first_page(chat):
-    """In the form of a read-back, so that reading goes on with it; log and pages hold the whole text, and plain history shows it whole."""
-    text = f"Sales by day. {filler(120)} The total is 9500."
-    session = make_session(["Get a. Answer: a=?"], {"quote item=a qty=1": text}, tools=(QUOTE,))
-    game = Game(session, chat)
-    game.say("quote item=a qty=1")
-    pages = chat.pages(text, game.profile.page_tokens)
-    assert len(pages) > 3
-    body = "\n".join(m.content for m in game.view.messages)
-    assert f"[e3 quote] p1/{len(pages)}\n{pages[0]}" in body
-    assert "The total is 9500." not in body
-    assert game.view.tokens < game.profile.view_budget
-    told = game.say(*(f"read e3 p{n}" for n in (len(pages) - 1, len(pages))))
-    assert told[-1].text.endswith("The total is 9500.")
-    assert game.episode.log.main(3).text == text
-    whole = Game(session, chat, "plain@1")
-    whole.say("quote item=a qty=1")
-    assert text in "\n".join(m.content for m in whole.view.messages)
-
-
-def test_a_result_below_the_share_is_shown_as_it_is(chat):
-    profile = get_profile("core@1")
-    most = int(profile.whole_share * profile.view_budget)
-    for count in (10, 40):
-        text = filler(count)
-        game = Game(make_session(["Get a. Answer: a=?"], {"quote item=a qty=1": text}, tools=(QUOTE,)), chat)
-        game.say("quote item=a qty=1")
-        assert chat.count(text) < most
-        assert f"[e3 quote] {text}" in "\n".join(m.content for m in game.view.messages)

@@ -55,6 +55,8 @@ class Compressing(Paging):
             return ""
         end, covered = self.covered_runs()
         upto = end.first - 1
+        if 0.8 * LEAST_SHARE * covered > self.reply_room - 14:
+            return ""  # no text of one turn would be enough: pages in view must be folded first
         if covered < max(enough, ROOM_LEAST * paged) or any(b.last >= upto for b in self.seen.of("boundary")):
             return ""
         pointers = {name: list(p.events) for name, p in self.summary.items()}
@@ -138,7 +140,7 @@ class Compressing(Paging):
                     break
             covered += self.chat.count(item.text)
         most = (self.reply_room - 14) / LEAST_SHARE
-        return next(((b, n) for b, n in reversed(found[1:]) if n <= most), found[-1])
+        return next(((b, n) for b, n in reversed(found[1:]) if n <= most), found[min(1, len(found) - 1)])
 
     def renotes(self) -> list[str]:
         """Notes of records that a result in view has made out of date: once it is compressed nothing would tell."""

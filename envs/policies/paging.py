@@ -82,6 +82,7 @@ class Paging(Knowledge):
             for b, s in [*self.briefs, *self.results]
             if s.entity == entity and s.changed and (not s.fields or s.part or b.page < b.pages)
         }
+        found |= {max(p.events) for p in self.pointers(entity) if attr in p.changes}
         return [e for e in sorted(found, reverse=True) if e > after and self.scan(e, attr)]
 
     # ---- lists of earlier summaries -------------------------------------------------------------------------------------------

@@ -107,7 +107,11 @@ class Upkeep(Compressing):
         tail = f"{words.tail}{tail}" if 0 < len(tail) <= MOST_TAIL else ""
         cite = f" @e{group.event}" if group.first <= group.event <= group.last else ""
         # What a newer event has changed is left out: a brief that stands alone later must not say the old value.
-        names = [a for a, v in stated.fields.items() if (k := self.known(stated.entity, a)) and k.value == v]
+        names = [
+            a
+            for a, v in stated.fields.items()
+            if (k := self.known(stated.entity, a)) and k.value == v and not self.open_changes(stated.entity, a, group.event)
+        ]
         names.sort(key=lambda a: (a not in keep, a not in self.targets))
         missed = [a for a in self.targets if a not in stated.fields]
 

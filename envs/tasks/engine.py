@@ -14,6 +14,8 @@ from envs.tasks.base import Fact, Session, Slot, Turn, content_hash
 from envs.tasks.later import ask_bundle, ask_ruled_out, rule_out
 from envs.tasks.rules import RuleBook
 from envs.tasks.spec import (
+    LARGE,
+    LONG,
     RICH,
     SEVERAL_FILLERS,
     SEVERAL_RECORDS,
@@ -424,6 +426,8 @@ class Builder:
 
 
 __all__ = [
+    "LARGE",
+    "LONG",
     "RICH",
     "SEVERAL_FILLERS",
     "SEVERAL_RECORDS",

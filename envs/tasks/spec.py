@@ -200,6 +200,10 @@ RICH = Knobs(
     rule_out=0.08,
 )
 """Everything at once: what the full data sets draw from."""
+LARGE = Knobs(turns=(4, 10), fillers=(120, 160), rows=(200, 400))
+"""Results of some 1,000 to 2,500 tokens and tables of hundreds of rows: more than a view of 1,536 tokens shows whole."""
+LONG = Knobs(turns=(40, 60))
+"""Forty to sixty user turns; with ``fillers=(320, 360)`` up to about 100,000 tokens of log."""
 
 
 def near(one: str, two: str) -> bool:
