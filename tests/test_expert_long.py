@@ -65,7 +65,9 @@ def test_what_it_folds_of_pages_stands_in_the_view_it_saw(chat, large):
     for e in large:
         t = e.trajectory("expert")
         for inference, view in zip(t.inferences, t.views(), strict=True):
-            text = normal_form("\n".join(m.content for m in view))
+            shown = "\n".join(m.content for m in view)
+            # A value may be cut by the end of a page: the next page goes on with it.
+            text = normal_form(shown) + normal_form(re.sub(r"\n(?:\[host\] [^\n]*\n)?\[e\d+ \w+\] p\d+/\d+\n", "", shown))
             for line in inference.text.split("\n"):
                 if line.startswith(("fold ", "compress ", "note ")):
                     body = re.sub(r"\be\d+\b", "", line)
