@@ -163,7 +163,7 @@ def every_variant() -> tuple[tuple[str, str, str], ...]:
     """Variant, signal and hint of every probe that a page must show."""
     plain = [
         ("present", "none"), ("missing", "asked"), ("superseded", "index"), ("contradicted", "conflict"), ("corrupted", "unsourced"),
-        ("corrupted", "none"), ("fabricated", "unsourced"), ("windowed", "index"), ("dropped", "index"), ("never_stated", "asked"),
+        ("corrupted", "none"), ("corrupted", "inconsistent"), ("fabricated", "unsourced"), ("windowed", "index"), ("dropped", "index"), ("never_stated", "asked"),
         ("irrelevant_gap", "none"), ("historical", "none"),
     ]  # fmt: skip
     hinted = [(v, s) for v, s in plain if v in ("missing", "dropped", "superseded", "contradicted")]

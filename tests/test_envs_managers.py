@@ -387,7 +387,7 @@ def big_history() -> list[dict[str, str]]:
 
 def test_bloat_is_repaired_by_compression():
     tight = Layered()
-    out = tight([{"role": "system", "content": filler(26)}, *big_history()[1:]], 420)
+    out = tight([{"role": "system", "content": filler(32)}, *big_history()[1:]], 420)
     assert "compressed" in tight.requests[-1].repairs
     assert tight.requests[-1].health.bloat > 0.7
     assert out[-1]["content"] == "What was it?"
@@ -439,12 +439,7 @@ def test_rows_are_aggregated_before_they_are_cut():
     rows = [{"id": n, "category": "AB"[n % 2], "amount": n} for n in range(5000)]
     text = trim_result(json.dumps(rows))
     assert "5000 rows: id, category, amount" in text
-    assert (
-        f"amount by category: A {sum(range(0, 5000, 2))}, B {sum(range(1, 5000, 2))}".replace("6247500", "6.2475e+06").replace(
-            "6250000", "6.25e+06"
-        )
-        in text
-    )
+    assert f"amount by category: A {sum(range(0, 5000, 2))}, B {sum(range(1, 5000, 2))}" in text
     assert len(text) < 600
     table = "\n".join(["id,category,amount", *(f"{r['id']},{r['category']},{r['amount']}" for r in rows[:200])])
     assert "200 rows" in trim_result(table)

@@ -547,7 +547,7 @@ def test_stored_lines_are_played(run, save, stored, tmp_path):
         ("--model /no/such", "model '/no/such': no such folder"),
         ("--family cooking", "--family: unknown family 'cooking': choose one of procurement"),
         ("--probe odd", "--probe 'odd': unknown kind of probe: choose one of static"),
-        ("--probe changed --seed 1", "--seed 1: it makes no changed probe of procurement: try --seed 2"),
+        ("--probe changed --seed 3", "--seed 3: it makes no changed probe of procurement: try --seed 4"),
         ("--probe static --turns 3", "--probe static: probes have sizes of their own"),
         ("--undamaged", "--undamaged: only a probe that is drawn"),
         ("--turns many", "--turns 'turns=many': turns: 'many' not accepted: give a whole number, or a range"),

@@ -209,7 +209,7 @@ VALIDATED = ("q", "pair_success", "task_correct", "tokens", "detect/recall", "de
 def test_runs_log_the_names_of_the_design(probe_file, tmp_path, monkeypatch):
     patch(monkeypatch)
     logged: list[dict] = []
-    monkeypatch.setattr("envs.runs.Tracker.log", lambda self, metrics, step=None: logged.append({**metrics, "step": step}))
+    monkeypatch.setattr("envs.tracking.Tracker.log", lambda self, metrics, step=None: logged.append({**metrics, "step": step}))
     more = {"steps": 1, "episodes_per_step": 8, "val_probes": str(probe_file), "val_every": 1, "max_turns": 1}
     run(config(probe_file, tmp_path, **more), progress=False)
     start, train, end = logged

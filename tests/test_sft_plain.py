@@ -22,7 +22,7 @@ CONFIGS = Path(__file__).parents[1] / "configs"
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     out = tmp_path_factory.mktemp("plain")
-    small = ["counts.plain=9", "sizes={turns: [2, 3], fillers: [1, 2]}", f"out={out}"]
+    small = ["plain=null", "counts.plain=9", "sizes={turns: [2, 3], fillers: [1, 2]}", f"out={out}"]
     make_data(load_config(DataConfig, CONFIGS / "data_plain.yaml", small))
     return out
 

@@ -106,10 +106,10 @@ def test_the_filters_and_the_search_narrow_the_list(tab, made):  # noqa: F811
     tab.select_option("select[data-field=language]", label=f"zh ({len(zh)})")
     assert tab.evaluate("shown") == zh
     tab.wait_for_function(f"current.sample === {zh[0]}")
-    tab.select_option("select[data-field=variant]", label="dropped (3)")
     found = [i for i in zh if made[i].trajectory.variant == "dropped"]
+    tab.select_option("select[data-field=variant]", label=f"dropped ({len(found)})")
     assert tab.evaluate("shown") == found
-    assert tab.locator("#rows .row").count() == len(found) == 3
+    assert tab.locator("#rows .row").count() == len(found) >= 3
     tab.wait_for_function(f"current.sample === {found[0]}")
     tab.wait_for_selector(".event .tag.inj")
     assert "dropped by the injection" in tab.locator("#log .event.out").filter(has=tab.locator(".tag.inj")).first.inner_text()
