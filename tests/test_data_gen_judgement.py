@@ -56,20 +56,14 @@ def test_the_expert_reads_where_it_must_and_nowhere_else(probes, chat, name):
 
 
 def test_a_value_that_a_page_cuts_counts_as_shown(chat):
-    cut = 0
-    for seed in range(400):  # a value is seldom cut
-        base = make_base("logistics", seed, "scope", chat)
-        for probe in [p for p in scope_probes(base) if p.variant == "windowed" and p.damaged_key]:
-            episode = Episode.from_probe(probe, get_profile("unified@4"), chat)
-            play([episode], UnifiedExpert(chat, get_profile("unified@4")))
-            trajectory = episode.trajectory("expert")
-            value = probe.session.turns[-1].slots[0].accept[0]
-            if not any(value in o.text for i in trajectory.inferences for o in i.outcomes if o.tool == "read"):
-                cut += 1
-                assert score(trajectory).recovered, probe.id
-        if cut:
-            break
-    assert cut
+    base = make_base("casework", 46, "scope", chat)
+    (probe,) = [p for p in scope_probes(base) if p.variant == "windowed"]
+    episode = Episode.from_probe(probe, get_profile("unified@4"), chat)
+    play([episode], UnifiedExpert(chat, get_profile("unified@4")))
+    trajectory = episode.trajectory("expert")
+    value = probe.session.turns[-1].slots[0].accept[0]
+    assert not any(value in o.text for i in trajectory.inferences for o in i.outcomes if o.tool == "read")
+    assert score(trajectory).recovered
 
 
 def test_who_never_reads_fails_what_must_be_read(probes, chat):
