@@ -95,6 +95,7 @@ class Tracker:
             dir=str(folder),
             config=config,
             settings=settings,
+            reinit="create_new",  # a run that was given up stays open in this process: it must not be handed out again
         )
 
     def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:

@@ -530,7 +530,7 @@ def test_the_command_prints_and_writes_the_table(tmp_path):
     result = CliRunner().invoke(app, ["managers", "--sessions", "2", "--write", str(file)])
     assert result.exit_code == 0, result.output
     text = file.read_text()
-    assert "Made with `python -m envs managers --sessions 2 --budget 768 --summarise 0`" in text
+    assert "Made with `python -m envs managers --sessions 2 --budget 768 --summarise 0 --lang en`" in text
     for name in MANAGERS:
         assert f"`{name}`" in text
     for name in set(MANAGERS) - {"llm_summary"}:

@@ -266,3 +266,19 @@ def test_records_that_wandb_lost_are_told(tmp_path, capfd):
         assert not tracker.active
     assert "disk quota exceeded" in capfd.readouterr().err
     assert len(warnings(tmp_path)) == 1
+
+
+def test_a_run_that_was_given_up_is_not_handed_out_again(tmp_path):
+    """wandb keeps the run of a tracker that failed; the next tracker of this process has one of its own."""
+    given_up, new = tmp_path / "a", tmp_path / "b"
+    with Tracker("offline", given_up) as tracker:
+        tracker.log({"loss": 1.0}, step=1)
+        log = next((given_up / "wandb").glob("offline-run-*/logs")) / "debug-internal.log"
+        with log.open("a") as file:
+            file.write('{"level":"ERROR","msg":"writer: failed to save record: disk quota exceeded"}\n')
+        tracker.log({"loss": 1.0}, step=2)
+        assert not tracker.active
+    with Tracker("offline", new) as tracker:
+        tracker.log({"loss": 1.0}, step=1)
+        assert tracker.active
+    assert len(offline_runs(new)) == 1
