@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from envs.chat import ChatML
 from envs.policies.base import Sampled, View
 from envs.policies.expert import Expert
-from envs.policies.reading import read_view
+from envs.policies.seen import read_view
 from envs.policies.stakes import entry
 from envs.policies.unified import UnifiedExpert
 from envs.profiles import Profile, get_profile

@@ -21,6 +21,17 @@ def chat() -> ChatML:
     return ChatML(load_tokenizer("smollm2"))
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """Torch on one thread: sums come in the same order every time, and two test processes don't fight over two cores."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def expert_episodes(chat):
     """The expert on 28 sessions of every family, played once."""

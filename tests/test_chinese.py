@@ -18,7 +18,7 @@ from envs.cost import cost_markdown, cost_table
 from envs.episode import Episode, play
 from envs.manager_bench import bench, bench_markdown
 from envs.policies.expert import Expert
-from envs.policies.reading import spec_of
+from envs.policies.seen import spec_of
 from envs.policies.unified import UnifiedExpert
 from envs.profiles import get_profile
 from envs.scoring import judge, score

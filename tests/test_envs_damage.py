@@ -278,7 +278,7 @@ def test_the_expert_does_not_look_ahead_over_many_sessions(chat, family):
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_every_value_of_an_answer_stands_in_the_view_over_many_sessions(chat, family):
     """Provenance: 120 sessions a family."""
-    from envs.policies.reading import read_view
+    from envs.policies.seen import read_view
     from envs.scoring import normal_form
     from envs.text import holds
 

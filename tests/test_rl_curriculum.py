@@ -8,7 +8,6 @@ import time
 from itertools import islice
 
 import pytest
-import torch
 from rl_moving import config, equal, patch, write_probes
 from test_rl_trainer import judge, make
 
@@ -29,13 +28,7 @@ from rl.rollout import Played
 from rl.rows import naive_positions
 from rl.run import run
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def words(text: str) -> int:

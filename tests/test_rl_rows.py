@@ -19,13 +19,7 @@ from rl.resume import MARK, check_same_config, drop_after, last_checkpoint
 from rl.rows import FILLER, alike, chunk, make_rows, real_tokens, spread
 from rl.sampling import cut_turn, generate_turns
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # ---- rows ---------------------------------------------------------------------------------------------------------------

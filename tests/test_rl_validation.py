@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from rl_moving import config as moving_config
 from rl_moving import equal, patch, write_probes
 from transformers import TrainerCallback
@@ -24,13 +23,7 @@ from rl.outcome import Outcome
 from rl.run import run
 from rl.validation import best_of, better, lines_of, metrics_of, read_validations, store
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import re
 
 from envs.policies.knowledge import Known, ref_of
 from envs.policies.paging import LEAST_SHARE, Paging
-from envs.policies.reading import Block, Own
+from envs.policies.seen import Block, Own
 
 LISTED = 4
 """Records from which on a summary names its own turn, so that a later one may leave records to it."""

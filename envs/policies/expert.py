@@ -16,7 +16,7 @@ from envs.chat import ChatML
 from envs.policies.base import Sampled, View
 from envs.policies.knowledge import Known
 from envs.policies.paging import first_line
-from envs.policies.reading import Block
+from envs.policies.seen import Block
 from envs.policies.stakes import entry, verify_rule
 from envs.policies.upkeep import Upkeep
 from envs.profiles import get_profile

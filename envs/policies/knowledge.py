@@ -9,23 +9,21 @@ from functools import cached_property
 from envs.chat import ChatML
 from envs.policies.base import View
 from envs.policies.reading import (
-    Block,
     Pointer,
     Request,
-    Seen,
     Stated,
     brief_facts,
     every_value,
     fields_of,
     names_field,
     read_request,
-    read_view,
     result_facts,
     struck_values,
     summary,
     user_fact,
 )
 from envs.policies.rulings import Rules
+from envs.policies.seen import Block, Seen, read_view
 from envs.tasks.spec import FamilySpec
 
 REPLY_ROOM = 84

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from envs.policies.knowledge import REPLY_ROOM, Knowledge, event_of
-from envs.policies.reading import Block, Own, Pointer, Stated, list_text, summary
+from envs.policies.reading import Pointer, Stated, list_text, summary
+from envs.policies.seen import Block, Own
 
 PAGES_A_TURN = 3
 """Pages asked for in one turn, at most: a fact stands on one of them, so more would often be read in vain."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from envs.policies.reading import Noted, bare, entity_fields, remembered
+from envs.policies.reading import bare, entity_fields, remembered
+from envs.policies.seen import Noted
 from envs.tasks.rules import RULE, rule_key
 from envs.tasks.spec import FamilySpec
 from envs.tasks.surface import find_all

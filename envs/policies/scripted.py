@@ -10,7 +10,8 @@ from envs.chat import ChatML
 from envs.policies.base import Sampled, View
 from envs.policies.expert import Expert, Mind
 from envs.policies.knowledge import Known
-from envs.policies.reading import Block, read_request, read_view, slot_kind, spec_of
+from envs.policies.reading import read_request, slot_kind
+from envs.policies.seen import Block, read_view, spec_of
 from envs.tasks.spec import FamilySpec
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from envs.chat import ChatML, Message
 from envs.policies.base import View
 from envs.policies.expert import Expert, Mind
-from envs.policies.reading import spec_of
+from envs.policies.seen import spec_of
 from envs.profiles import Profile
 from envs.respell import respell, to_core
 from envs.tasks.base import ToolSpec

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from envs.policies.compressing import ROOM_LEAST, Compressing
 from envs.policies.knowledge import REPLY_ROOM
 from envs.policies.paging import LEAST_SHARE, Group
-from envs.policies.reading import Block, Stated, brief_text, read_request
+from envs.policies.reading import Stated, brief_text, read_request
+from envs.policies.seen import Block
 from envs.profiles import get_profile
 
 MIN_COVERED = 84
