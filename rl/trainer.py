@@ -43,7 +43,7 @@ from rl.packing import add_tree_scoring, can_pack
 from rl.passes import PackedPassTrainer
 from rl.rollout import Playable, Played, roll_out
 from rl.rows import FILLER, Rows, alike, chunk, make_rows, naive_positions, spread
-from rl.sampling import Turn, cut_turn, generate_turns
+from rl.sampling import Turn, generate_turns
 
 check_contract()
 
@@ -140,6 +140,12 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
             batch_size=max(args.per_device_train_batch_size * args.steps_per_generation, args.per_device_eval_batch_size),
             reuse_tokens=reuse_tokens,
         )  # fmt: skip
+        self._engine: Any = None
+        if self.use_vllm:
+            from rl.engine import VLLMSampler
+
+            caps = {"max_new_tokens": self.max_completion_length, "temperature": self.temperature}
+            self._engine = VLLMSampler(self, self._tokenizer, **caps)
         self._sharded, self._redraw, self._n_train = sharded, redraw, len(tasks)
         self._pool, self._about_step = pool or (lambda step: range(len(tasks))), about_step or (lambda step: {})
         # Under DDP every parameter must take part in every backward pass.
@@ -167,10 +173,9 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
             return self._sample_turns(contexts, seeds)
 
     def _sample_turns(self, contexts: list[list[int]], seeds: list[str]) -> list[Turn]:
+        if self._engine is not None:
+            return self._engine.generate(contexts, seeds)
         stop = self._policy.stop_ids
-        if self.use_vllm:  # syncs the weights first when a step has passed
-            ids, logps = self._generate_single_turn(contexts, None, {}, 1)
-            return [cut_turn(i, v, stop) for i, v in zip(ids, logps, strict=True)]
         with (
             unwrap_model_for_generation(
                 self.model_wrapped,
@@ -356,15 +361,12 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
 
     @contextlib.contextmanager
     def _sampling_at(self, temperature: float) -> Iterator[None]:
-        holders = [self._policy, self.vllm_generation] if self.use_vllm else [self._policy]
-        before = [h.temperature for h in holders]
-        for holder in holders:
-            holder.temperature = temperature
+        holder: Any = self._engine or self._policy
+        before, holder.temperature = holder.temperature, temperature
         try:
             yield
         finally:
-            for holder, value in zip(holders, before, strict=True):
-                holder.temperature = value
+            holder.temperature = before
 
 
 def _dataset(first: int, count: int) -> Dataset:

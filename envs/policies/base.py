@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -45,3 +46,8 @@ class Policy(Protocol):
     """Anything that answers views with turns."""
 
     def act(self, views: Sequence[View]) -> list[Sampled]: ...
+
+
+def seed_number(seed: str) -> int:
+    """The number (63 bits) that a random stream of this name is seeded with, whatever the engine."""
+    return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") >> 1

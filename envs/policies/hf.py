@@ -13,7 +13,6 @@ Models with ordinary attention caches (Llama, Qwen2/3, ...) are supported; recur
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from envs.policies.base import seed_number
 from envs.policies.smollm2 import END_OF_TEXT, IM_END, load_model, load_tokenizer
 
 _GROUPED = "grouped_decode"
@@ -328,8 +328,7 @@ def _start_cache(rows: list[_Row], before: int, room: int, layers: int) -> Cache
 
 
 def _stream(seed: str, device: torch.device) -> torch.Generator:
-    number = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") >> 1
-    return torch.Generator(device).manual_seed(number)
+    return torch.Generator(device).manual_seed(seed_number(seed))
 
 
 def _common(a: np.ndarray, b: np.ndarray) -> int:

@@ -33,7 +33,18 @@ PARTS = {
     "tools": ("tools.py", "calls.py", "rewrites.py", "windows.py", "lean.py", "gate.py", "search.py"),
     "state and log": ("state.py", "log.py"),
     "record": ("trajectory.py",),
-    "expert": ("expert.py", "reading.py", "surface.py"),
+    "expert": (
+        "expert.py",
+        "seen.py",
+        "reading.py",
+        "knowledge.py",
+        "paging.py",
+        "compressing.py",
+        "upkeep.py",
+        "rulings.py",
+        "stakes.py",
+        "surface.py",
+    ),
     "episode": ("episode.py",),
 }
 

@@ -1,0 +1,263 @@
+"""Sampling with vLLM behind the interface of ``envs.policies.hf.HFPolicy``: ids in, exactly the sampled ids and log-probs out.
+
+    policy = VLLMPolicy("smollm2", max_new_tokens=64)                    # an engine in this process
+    policy = VLLMServerPolicy("http://localhost:8000/v1", "smollm2")     # a running `vllm serve`
+    turns = policy.generate([chat.render(messages), ...])                # one Sampled a context, in order
+
+Nothing is tokenised by vLLM: prompts go in as ids, and what comes back is the ids that were drawn. Every context has a seed of its
+own. Prefix caching is the engine's, so a view that only grows costs its new tokens.
+
+Needs the extra ``vllm`` (CUDA), or vLLM's CPU build in an environment of its own (``make test-vllm``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envs.policies.base import seed_number
+from envs.policies.hf import Sampled
+from envs.policies.smollm2 import END_OF_TEXT, IM_END, ModelError, load_tokenizer, pick_dtype, resolve_model
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+LOGPROBS_MODE = "processed_logprobs"
+"""Log-probabilities of the distribution that was drawn from, after the temperature."""
+REMEDY = 'pip install -e ".[vllm]" on a CUDA machine; on a CPU run make test-vllm once, which makes .venv-vllm'
+
+
+class _Requests:
+    """What both ways of asking share: settings, stop ids, and the checks of a call's contexts."""
+
+    def __init__(
+        self, name: str | Path | None, tokenizer: Any, max_new_tokens: int, temperature: float, top_p: float, seed: int
+    ) -> None:
+        if max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
+            raise ValueError(
+                f"max_new_tokens={max_new_tokens}, temperature={temperature}, top_p={top_p}: need at least 1, at least 0, within (0, 1]"
+            )
+        if tokenizer is None and name is None:
+            raise ValueError("tokenizer: required with a running engine: pass the model's own")
+        self.tokenizer = tokenizer if tokenizer is not None else load_tokenizer(name or "")
+        self.max_new_tokens, self.temperature, self.top_p, self.seed = max_new_tokens, temperature, top_p, seed
+        known = self.tokenizer.get_vocab()
+        self.stop_ids = frozenset(known[token] for token in (IM_END, END_OF_TEXT) if token in known)
+        self._limit = 1 << 30
+        self._calls = 0
+
+    def forget(self) -> None:
+        """Nothing: the engine's prefix cache is reset by whoever changes its weights."""
+
+    def _settings(
+        self, contexts: Sequence[Sequence[int]], return_logps: bool, seeds: Sequence[int | str] | None, max_new_tokens: int | None
+    ) -> list[dict[str, Any]]:
+        """Sampling settings of each context, by their common names. Raises ValueError as ``HFPolicy.generate`` does."""
+        if return_logps and self.top_p < 1:
+            raise ValueError(f"top_p={self.top_p}: log-probs need top_p=1")
+        if seeds is None:
+            seeds = [f"{self.seed}/{self._calls}/{i}" for i in range(len(contexts))]
+        self._calls += 1
+        found = []
+        for i, (context, seed) in enumerate(zip(contexts, seeds, strict=True)):
+            cap = min(max_new_tokens or self.max_new_tokens, self._limit - len(context))
+            if not len(context) or cap < 1:
+                raise ValueError(f"context {i}: {len(context)} tokens, need 1 to {self._limit - 1}: shorten the view")
+            found.append(
+                {"max_tokens": cap, "seed": seed_number(str(seed)), "temperature": self.temperature, "top_p": self.top_p}
+            )
+        return found
+
+    def _sampled(self, ids: Sequence[int], logps: list[float] | None) -> Sampled:
+        held = list(ids)
+        return Sampled(held, logps, held[-1] not in self.stop_ids)
+
+
+class VLLMPolicy(_Requests):
+    """A model that plays turns on a vLLM engine in this process.
+
+    Args:
+        model: name or folder of a model, or None with ``llm``.
+        tokenizer: the model's; default: the one of the same name. Required with ``llm``.
+        llm: a running ``vllm.LLM`` instead, made with ``logprobs_mode="processed_logprobs"``.
+        max_new_tokens, temperature, top_p, seed: as of :class:`envs.policies.hf.HFPolicy`.
+        dtype: of the weights; ``"auto"`` as everywhere here.
+        max_model_len: positions that the engine provides for; default: the model's own.
+        memory_share: of the GPU's memory that the engine may take.
+
+    Raises:
+        ModelError: vLLM isn't installed, or its engine can't load the model.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | None,
+        tokenizer: Any = None,
+        *,
+        llm: Any = None,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        dtype: str = "auto",
+        max_model_len: int | None = None,
+        memory_share: float = 0.9,
+    ) -> None:
+        super().__init__(model, tokenizer, max_new_tokens, temperature, top_p, seed)
+        self.llm = llm if llm is not None else _engine(model or "", dtype, seed, max_model_len, memory_share)
+        self._limit = int(self.llm.llm_engine.model_config.max_model_len)
+
+    def generate(
+        self,
+        contexts: Sequence[Sequence[int]],
+        return_logps: bool = False,
+        *,
+        seeds: Sequence[int | str] | None = None,
+        max_new_tokens: int | None = None,
+    ) -> list[Sampled]:
+        """Sample one turn after each context, as :meth:`envs.policies.hf.HFPolicy.generate` does."""
+        from vllm import SamplingParams
+
+        settings = [
+            SamplingParams(**each, stop_token_ids=sorted(self.stop_ids), logprobs=0 if return_logps else None, detokenize=False)
+            for each in self._settings(contexts, return_logps, seeds, max_new_tokens)
+        ]
+        prompts = [{"prompt_token_ids": list(context)} for context in contexts]
+        turns = []
+        for output in self.llm.generate(prompts, settings, use_tqdm=False):
+            ids, found = output.outputs[0].token_ids, output.outputs[0].logprobs
+            logps = [found[i][token].logprob for i, token in enumerate(ids)] if return_logps else None
+            turns.append(self._sampled(ids, logps))
+        return turns
+
+
+def _engine(model: str | Path, dtype: str, seed: int, max_model_len: int | None, memory_share: float) -> Any:
+    try:
+        from vllm import LLM
+    except ImportError as error:
+        raise ModelError(f"model {str(model)!r}: vLLM can't be imported ({error}): {REMEDY}") from error
+    import torch
+
+    chosen = pick_dtype("cuda" if torch.cuda.is_available() else "cpu") if dtype == "auto" else dtype
+    try:
+        return LLM(
+            model=resolve_model(model), dtype=chosen, seed=seed, max_model_len=max_model_len, gpu_memory_utilization=memory_share,
+            logprobs_mode=LOGPROBS_MODE, generation_config="vllm", enable_prefix_caching=True, disable_log_stats=True,
+        )  # fmt: skip
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ModelError(f"model {str(model)!r}: vLLM can't load it ({' '.join(str(error).split())[:200]})") from error
+
+
+class VLLMServerPolicy(_Requests):
+    """A model that plays turns on a running vLLM server, through its completions endpoint with token ids.
+
+    The server must give log-probabilities of what is drawn: ``vllm serve FOLDER --logprobs-mode processed_logprobs``.
+
+    Args:
+        base_url: of the OpenAI-compatible API, with ``/v1``.
+        model: name or folder of the model, for its tokenizer, where none is given.
+        tokenizer: the model's.
+        served: the model's name on the server; default: the only one that it serves.
+        concurrency: requests under way at once.
+        timeout: of a request, in seconds.
+        retries: of a request that failed on its way, with back-off; then the error of the ``openai`` client is raised.
+        api_key: where the server asks for one.
+
+    Raises:
+        ModelError: no server answers there, or it serves another model.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str | Path | None = None,
+        tokenizer: Any = None,
+        *,
+        served: str | None = None,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        concurrency: int = 64,
+        timeout: float = 600.0,
+        retries: int = 4,
+        api_key: str = "none",
+    ) -> None:
+        super().__init__(model, tokenizer, max_new_tokens, temperature, top_p, seed)
+        self.base_url, self.concurrency = base_url.rstrip("/"), concurrency
+        self._options: dict[str, Any] = {
+            "base_url": self.base_url,
+            "timeout": timeout,
+            "max_retries": retries,
+            "api_key": api_key,
+        }
+        self._loop = asyncio.Runner()
+        self._client: AsyncOpenAI | None = None
+        self.served, self._limit = self._run(self._who(served))
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run(work)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._run(self._client.close())
+        self._loop.close()
+
+    async def _connect(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI
+
+        if self._client is None:
+            self._client = AsyncOpenAI(**self._options)
+        return self._client
+
+    async def _who(self, served: str | None) -> tuple[str, int]:
+        from openai import OpenAIError
+
+        try:
+            models = {m.id: m async for m in (await self._connect()).models.list()}
+        except OpenAIError as error:
+            raise ModelError(
+                f"server {self.base_url}: no answer ({error}): start it with vllm serve FOLDER, or correct the address"
+            ) from error
+        name = served or next(iter(models), "")
+        if name not in models:
+            raise ModelError(
+                f"server {self.base_url}: serves {', '.join(models) or 'nothing'}, not {served!r}: name one of these"
+            )
+        return name, int(getattr(models[name], "max_model_len", None) or 1 << 30)
+
+    def generate(
+        self,
+        contexts: Sequence[Sequence[int]],
+        return_logps: bool = False,
+        *,
+        seeds: Sequence[int | str] | None = None,
+        max_new_tokens: int | None = None,
+    ) -> list[Sampled]:
+        """Sample one turn after each context, as :meth:`envs.policies.hf.HFPolicy.generate` does.
+
+        Raises ``openai.OpenAIError`` when a request fails on every try, RuntimeError when the server read other ids than it was sent.
+        """
+        settings = self._settings(contexts, return_logps, seeds, max_new_tokens)
+        return list(self._run(self._ask_all(contexts, settings, return_logps)))
+
+    async def _ask_all(self, contexts: Sequence[Sequence[int]], settings: Sequence[dict[str, Any]], logps: bool) -> list[Sampled]:
+        client, slots = await self._connect(), asyncio.Semaphore(self.concurrency)
+
+        async def ask(context: Sequence[int], setting: dict[str, Any]) -> Sampled:
+            async with slots:
+                answer = await client.completions.create(
+                    model=self.served, prompt=list(context), logprobs=1 if logps else None, **setting,
+                    extra_body={"stop_token_ids": sorted(self.stop_ids), "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True},
+                )  # fmt: skip
+            choice: Any = answer.choices[0]
+            if choice.prompt_token_ids != list(context):
+                raise RuntimeError(
+                    f"server {self.base_url}: read {len(choice.prompt_token_ids or ())} ids of {len(context)}: another server?"
+                )
+            return self._sampled(choice.token_ids, list(choice.logprobs.token_logprobs) if logps else None)
+
+        return await asyncio.gather(*(ask(c, s) for c, s in zip(contexts, settings, strict=True)))
