@@ -6,6 +6,7 @@ import inspect
 
 import trl
 from trl import GRPOConfig, GRPOTrainer
+from trl.generation.vllm_generation import VLLMGeneration
 
 from envs.config import ConfigError
 
@@ -25,15 +26,33 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
 """Parameters of the methods that the subclass overrides or calls."""
 
 
+VLLM_SIGNATURES: dict[str, tuple[str, ...]] = {"sync_weights": ("self",), "_init_vllm": ("self",)}
+"""Of TRL's ``VLLMGeneration``, whose engine and weight sync ``rl/engine.py`` takes."""
+VLLM_STATE = ("mode", "llm", "enable_sleep_mode", "_llm_weights_sleeping", "tensor_parallel_size", "server_base_url")
+"""Its attributes that are read; they are set in its own code."""
+
+
+def check_vllm_contract(base: type = VLLMGeneration) -> None:
+    """Raise RuntimeError unless TRL's vLLM backend is as ``rl/engine.py`` takes it."""
+    _check_signatures(base, VLLM_SIGNATURES, "VLLMGeneration", "rl/engine.py")
+    source = inspect.getsource(base)
+    if gone := [name for name in VLLM_STATE if f"self.{name} = " not in source]:
+        raise RuntimeError(f"trl {trl.__version__}: VLLMGeneration no longer sets {gone[0]}: rl/engine.py must be revised")
+
+
 def check_contract(version: str = trl.__version__, base: type = GRPOTrainer) -> None:
     """Raise RuntimeError unless TRL is the version the subclass was written for, with its methods unmoved."""
     if version != TRL_VERSION:
         raise RuntimeError(f"trl {version} is installed, but rl/trainer.py is written for {TRL_VERSION}: install that one")
-    for name, expected in SIGNATURES.items():
+    _check_signatures(base, SIGNATURES, "GRPOTrainer", "rl/trainer.py")
+
+
+def _check_signatures(base: type, signatures: dict[str, tuple[str, ...]], label: str, who: str) -> None:
+    for name, expected in signatures.items():
         method = getattr(base, name, None)
         found = tuple(inspect.signature(inspect.unwrap(method)).parameters) if method else ()
         if found != expected:
-            raise RuntimeError(f"trl {version}: GRPOTrainer.{name} takes {found}, not {expected}: rl/trainer.py must be revised")
+            raise RuntimeError(f"trl {trl.__version__}: {label}.{name} takes {found}, not {expected}: {who} must be revised")
 
 
 def check_args(args: GRPOConfig) -> None:

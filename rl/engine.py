@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from envs.policies.vllm import VLLMPolicy, VLLMServerPolicy
+from rl.contract import check_vllm_contract
 from rl.sampling import Turn, cut_turn
 
 
@@ -26,13 +27,12 @@ class VLLMSampler:
     """
 
     def __init__(self, trainer: Any, tokenizer: Any, *, max_new_tokens: int, temperature: float) -> None:
+        check_vllm_contract()
         self._trainer, backend = trainer, trainer.vllm_generation
         self._backend = backend
         if backend.mode == "server":
             url = (backend.server_base_url or f"http://{backend.server_host}:{backend.server_port}") + "/v1"
-            self._policy: Any = VLLMServerPolicy(
-                url, tokenizer=tokenizer, max_new_tokens=max_new_tokens, temperature=temperature, timeout=backend.server_timeout
-            )
+            self._policy: Any = VLLMServerPolicy(url, tokenizer=tokenizer, max_new_tokens=max_new_tokens, temperature=temperature)
         else:
             self._policy = VLLMPolicy(None, tokenizer, llm=backend.llm, max_new_tokens=max_new_tokens, temperature=temperature)
 
@@ -54,6 +54,8 @@ class VLLMSampler:
         if trainer.state.global_step != trainer._last_loaded_step:
             backend.sync_weights()
             trainer._last_loaded_step = trainer.state.global_step
+            if backend.mode == "server":  # the main process sends them: nobody may ask before it is done
+                trainer.accelerator.wait_for_everyone()
         sleeps = backend.mode == "colocate" and backend.enable_sleep_mode
         if sleeps:
             if backend._llm_weights_sleeping:
