@@ -134,7 +134,7 @@ class RLConfig(Strict):
     freeze_embeddings: bool = False
     """Leave the input embeddings (and a head tied to them) as they are."""
     logp_gap_stop: float | None = Field(None, gt=0)
-    """Bound of the log-probability gap of sampling and training: of the maximum in fp32 (1e-4), of the mean in bf16 (0.1)."""
+    """Bound of the log-probability gap of sampling and training: of the maximum in fp32 (1e-4), of the mean in bf16 and with vLLM (0.1)."""
     save_every: int = Field(10, ge=1)
     keep_checkpoints: int = Field(2, ge=1)
     world_size: int | None = Field(None, ge=1)
@@ -205,7 +205,9 @@ class RLConfig(Strict):
     @property
     def gap_stop(self) -> float:
         """The bound of the log-probability gap that is in force."""
-        return self.logp_gap_stop or (1e-4 if self.precision == "fp32" else 0.1)
+        # vLLM holds fp32 weights in half precision.
+        exact = self.precision == "fp32" and not self.trainer.get("use_vllm")
+        return self.logp_gap_stop or (1e-4 if exact else 0.1)
 
 
 def micro_batches(config: RLConfig, processes: int) -> int:

@@ -52,17 +52,31 @@ class VLLMSampler:
             ids, logps = trainer._generate_single_turn([list(c) for c in contexts], None, {}, 1)
             return [cut_turn(list(i), list(v), stop) for i, v in zip(ids, logps, strict=True)]
         if trainer.state.global_step != trainer._last_loaded_step:
-            backend.sync_weights()
+            self._send_weights()
             trainer._last_loaded_step = trainer.state.global_step
             if backend.mode == "server":  # the main process sends them: nobody may ask before it is done
                 trainer.accelerator.wait_for_everyone()
         sleeps = backend.mode == "colocate" and backend.enable_sleep_mode
         if sleeps:
             if backend._llm_weights_sleeping:
-                backend.sync_weights()
+                self._send_weights()
             backend.llm.wake_up(tags=["kv_cache"])
         turns = self._policy.generate(contexts, return_logps=True, seeds=seeds)
         if sleeps:
             backend.llm.sleep(level=2)
             backend._llm_weights_sleeping = True
         return [Turn(list(t.ids), list(t.logps or ()), t.cut) for t in turns]
+
+    def _send_weights(self) -> None:
+        backend = self._backend
+        if backend.mode == "server" or self._trainer.accelerator.device.type != "cpu":
+            backend.sync_weights()
+            return
+        # vLLM's CPU build packs weights as it loads them, so TRL's way of writing into them finds none: have them loaded and packed anew.
+        runner = backend.llm.llm_engine.model_executor.driver_worker.model_runner
+        runner.reload_weights(weights_iterator=backend._iter_named_params())
+        for module in runner.get_model().modules():
+            # Embeddings keep their weights beside the packed ones, and a head tied to them would keep packed ones of before.
+            if hasattr(module, "cpu_linear") and module.weight.numel():
+                module.quant_method.process_weights_after_loading(module)
+        backend.llm.reset_prefix_cache()

@@ -54,7 +54,9 @@ def make(monkeypatch):
             monkeypatch.setattr(module, name, lambda *a, **k: Policy(*a, asked=backend.asked, **k))
         trainer = SimpleNamespace(
             vllm_generation=backend, _last_loaded_step=-1, state=SimpleNamespace(global_step=0),
-            accelerator=SimpleNamespace(wait_for_everyone=lambda: backend.asked.append("wait")),
+            accelerator=SimpleNamespace(
+                wait_for_everyone=lambda: backend.asked.append("wait"), device=SimpleNamespace(type="cuda")
+            ),
             _generate_single_turn=lambda ids, *rest: ([[7, 2, 9] for _ in ids], [[-0.5, -0.1, -0.2] for _ in ids]),
         )  # fmt: skip
         return VLLMSampler(trainer, load_tokenizer("tiny"), max_new_tokens=8, temperature=1.0), trainer, backend

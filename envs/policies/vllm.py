@@ -85,7 +85,8 @@ class VLLMPolicy(_Requests):
         max_new_tokens, temperature, top_p, seed: as of :class:`envs.policies.hf.HFPolicy`.
         dtype: of the weights; ``"auto"`` as everywhere here.
         max_model_len: positions that the engine provides for; default: the model's own.
-        memory_share: of the GPU's memory that the engine may take.
+        memory_share: of the GPU's (on a CPU the machine's) memory that the engine may take; default: 0.9, on a CPU 0.2. There the
+            cache of keys and values takes what ``VLLM_CPU_KVCACHE_SPACE`` says, in GiB.
 
     Raises:
         ModelError: vLLM isn't installed, or its engine can't load the model.
@@ -103,11 +104,15 @@ class VLLMPolicy(_Requests):
         seed: int = 0,
         dtype: str = "auto",
         max_model_len: int | None = None,
-        memory_share: float = 0.9,
+        memory_share: float | None = None,
     ) -> None:
         super().__init__(model, tokenizer, max_new_tokens, temperature, top_p, seed)
         self.llm = llm if llm is not None else _engine(model or "", dtype, seed, max_model_len, memory_share)
         self._limit = int(self.llm.llm_engine.model_config.max_model_len)
+
+    def close(self) -> None:
+        """Stop the engine and its process."""
+        self.llm.llm_engine.engine_core.shutdown()
 
     def generate(
         self,
@@ -133,17 +138,19 @@ class VLLMPolicy(_Requests):
         return turns
 
 
-def _engine(model: str | Path, dtype: str, seed: int, max_model_len: int | None, memory_share: float) -> Any:
+def _engine(model: str | Path, dtype: str, seed: int, max_model_len: int | None, share: float | None) -> Any:
     try:
         from vllm import LLM
     except ImportError as error:
         raise ModelError(f"model {str(model)!r}: vLLM can't be imported ({error}): {REMEDY}") from error
     import torch
 
-    chosen = pick_dtype("cuda" if torch.cuda.is_available() else "cpu") if dtype == "auto" else dtype
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    chosen = pick_dtype(device) if dtype == "auto" else dtype
+    share = share or (0.9 if device == "cuda" else 0.2)
     try:
         return LLM(
-            model=resolve_model(model), dtype=chosen, seed=seed, max_model_len=max_model_len, gpu_memory_utilization=memory_share,
+            model=resolve_model(model), dtype=chosen, seed=seed, max_model_len=max_model_len, gpu_memory_utilization=share,
             logprobs_mode=LOGPROBS_MODE, generation_config="vllm", enable_prefix_caching=True, disable_log_stats=True,
         )  # fmt: skip
     except (OSError, ValueError, RuntimeError) as error:

@@ -58,4 +58,5 @@ def test_throughput_beside_raw_vllm(capsys):
         print(
             f"\n{len(views)} prompts of {sum(map(len, views)) // len(views)} tokens, at most {NEW} new: {each}: ratio {ratio:.3f}"
         )
+    policy.close()
     assert ratio >= 0.9

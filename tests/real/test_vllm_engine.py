@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -24,8 +26,10 @@ def chat() -> ChatML:
 
 
 @pytest.fixture(scope="module")
-def engine() -> VLLMPolicy:
-    return VLLMPolicy("smollm2", max_new_tokens=TOKENS, dtype="float32", max_model_len=2048)
+def engine() -> Iterator[VLLMPolicy]:
+    made = VLLMPolicy("smollm2", max_new_tokens=TOKENS, dtype="float32", max_model_len=2048)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

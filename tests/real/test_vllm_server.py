@@ -9,7 +9,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -32,10 +31,11 @@ def server(tmp_path_factory) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     log = tmp_path_factory.mktemp("server") / "log.txt"
-    vllm = Path(sys.executable).with_name("vllm")
+    # `vllm serve` looks for the package by the name of its CUDA build, which the CPU build doesn't have.
     command = [
-        str(vllm), "serve", resolve_model("smollm2"), "--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", str(port),
-        "--dtype", "float32", "--max-model-len", "2048", "--logprobs-mode", LOGPROBS_MODE,
+        sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", resolve_model("smollm2"), "--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", str(port),
+        "--dtype", "float32", "--max-model-len", "2048",
+        "--gpu-memory-utilization", "0.2", "--logprobs-mode", LOGPROBS_MODE,
     ]  # fmt: skip
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
