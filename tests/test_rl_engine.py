@@ -11,6 +11,7 @@ import pytest
 
 from envs.policies.hf import Sampled
 from envs.policies.smollm2 import load_tokenizer
+from envs.policies.vllm import _waves
 from rl import engine as module
 from rl.contract import VLLM_STATE, check_vllm_contract
 from rl.engine import VLLMSampler
@@ -102,6 +103,14 @@ def test_the_temperature_holds_for_both(make):
     sampler, _, backend = make()
     sampler.temperature = 0.0
     assert (sampler.temperature, backend.temperature) == (0.0, 0.0)
+
+
+def test_waves_keep_every_context_whole_and_in_order():
+    assert _waves([5, 5, 5], None) == [slice(0, 3)]
+    assert _waves([3, 3, 3, 9, 1], 9) == [slice(0, 3), slice(3, 4), slice(4, 5)]
+    assert _waves([4, 4], 8) == [slice(0, 2)]
+    with pytest.raises(ValueError, match="context 1: 10 tokens, vLLM's CPU build reads 9 at once"):
+        _waves([1, 10], 9)
 
 
 def test_trls_backend_is_as_it_is_taken():

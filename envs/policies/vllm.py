@@ -109,6 +109,7 @@ class VLLMPolicy(_Requests):
         super().__init__(model, tokenizer, max_new_tokens, temperature, top_p, seed)
         self.llm = llm if llm is not None else _engine(model or "", dtype, seed, max_model_len, memory_share)
         self._limit = int(self.llm.llm_engine.model_config.max_model_len)
+        self._room = _room(self.llm.llm_engine.vllm_config)
 
     def close(self) -> None:
         """Stop the engine and its process."""
@@ -131,11 +132,39 @@ class VLLMPolicy(_Requests):
         ]
         prompts = [{"prompt_token_ids": list(context)} for context in contexts]
         turns = []
-        for output in self.llm.generate(prompts, settings, use_tqdm=False):
-            ids, found = output.outputs[0].token_ids, output.outputs[0].logprobs
-            logps = [found[i][token].logprob for i, token in enumerate(ids)] if return_logps else None
-            turns.append(self._sampled(ids, logps))
+        for part in _waves([len(context) for context in contexts], self._room):
+            for output in self.llm.generate(prompts[part], settings[part], use_tqdm=False):
+                ids, found = output.outputs[0].token_ids, output.outputs[0].logprobs
+                logps = [found[i][token].logprob for i, token in enumerate(ids)] if return_logps else None
+                turns.append(self._sampled(ids, logps))
         return turns
+
+
+def _room(config: Any) -> int | None:
+    """Tokens that may wait to be read at once; None: any number.
+
+    vLLM's CPU build dies when it reads a prompt in parts that has a seed (it sets back a random stream that can't be set back).
+    """
+    if config.device_config.device_type != "cpu" or not config.scheduler_config.enable_chunked_prefill:
+        return None
+    return int(config.scheduler_config.max_num_batched_tokens)
+
+
+def _waves(lengths: Sequence[int], room: int | None) -> list[slice]:
+    """Slices of contexts of ``lengths`` tokens that are read together; with ``room`` none needs reading in parts."""
+    if room is None or sum(lengths) <= room:
+        return [slice(0, len(lengths))]
+    found, first, held = [], 0, 0
+    for i, length in enumerate(lengths):
+        if length > room:
+            raise ValueError(
+                f"context {i}: {length} tokens, vLLM's CPU build reads {room} at once: set max_num_batched_tokens higher"
+            )
+        if held + length > room:
+            found.append(slice(first, i))
+            first, held = i, 0
+        held += length
+    return [*found, slice(first, len(lengths))]
 
 
 def _engine(model: str | Path, dtype: str, seed: int, max_model_len: int | None, share: float | None) -> Any:
@@ -148,10 +177,13 @@ def _engine(model: str | Path, dtype: str, seed: int, max_model_len: int | None,
     device = "cuda" if torch.cuda.is_available() else "cpu"
     chosen = pick_dtype(device) if dtype == "auto" else dtype
     share = share or (0.9 if device == "cuda" else 0.2)
+    whole: dict[str, Any] = {}
+    if device == "cpu":  # see _room: prompts are read whole
+        whole = {"enable_chunked_prefill": False, "max_num_batched_tokens": max(max_model_len or 0, 16_384)}
     try:
         return LLM(
             model=resolve_model(model), dtype=chosen, seed=seed, max_model_len=max_model_len, gpu_memory_utilization=share,
-            logprobs_mode=LOGPROBS_MODE, generation_config="vllm", enable_prefix_caching=True, disable_log_stats=True,
+            logprobs_mode=LOGPROBS_MODE, generation_config="vllm", enable_prefix_caching=True, disable_log_stats=True, **whole,
         )  # fmt: skip
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(f"model {str(model)!r}: vLLM can't load it ({' '.join(str(error).split())[:200]})") from error

@@ -103,6 +103,13 @@ def test_contexts_that_do_not_fit_are_refused(engine):
         engine.generate([[]])
 
 
+def test_more_tokens_than_are_read_at_once(engine, chat):
+    """vLLM's CPU build dies of a seeded prompt that it reads in parts; prompts are read whole here."""
+    many = [list(chat.encode(f"number {i} " + "word " * 1500)) for i in range(14)]
+    assert sum(map(len, many)) > 16_384
+    assert len(engine.generate(many, max_new_tokens=2)) == 14
+
+
 def test_a_growing_view_is_read_once(engine, chat, contexts):
     """The engine's prefix cache is on: what a longer view repeats is not computed again."""
     engine.llm.reset_prefix_cache()

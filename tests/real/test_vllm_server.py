@@ -35,7 +35,8 @@ def server(tmp_path_factory) -> Iterator[str]:
     command = [
         sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", resolve_model("smollm2"), "--served-model-name", "smollm2", "--host", "127.0.0.1", "--port", str(port),
         "--dtype", "float32", "--max-model-len", "2048",
-        "--gpu-memory-utilization", "0.2", "--logprobs-mode", LOGPROBS_MODE,
+        "--gpu-memory-utilization", "0.2",
+        "--no-enable-chunked-prefill", "--max-num-batched-tokens", "4096", "--logprobs-mode", LOGPROBS_MODE,
     ]  # fmt: skip
     with log.open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
@@ -118,6 +119,13 @@ def test_seeds_decide_what_is_sampled(policy, contexts):
         policy.temperature = 0.0
     assert [t.ids for t in one] == [t.ids for t in two]
     assert [t.ids for t in one] != [t.ids for t in other]
+
+
+def test_many_prompts_wait_for_their_turn(policy, chat, contexts):
+    """More tokens than the server reads at once: the CPU build would die of reading a seeded prompt in parts."""
+    long = [[*chat.encode("word " * 1200), *context] for context in contexts]
+    assert len({tuple(t.ids) for t in policy.generate(long)}) >= 1
+    assert [t.ids for t in policy.generate(contexts)] == [t.ids for t in policy.generate(contexts)]
 
 
 def test_the_servers_window_bounds_a_context(policy):
