@@ -246,12 +246,13 @@ def shared(
 
 def by_family(units: Sequence[Unit]) -> dict[str, dict[str, np.ndarray]]:
     """Family -> base -> [num, den], in order of name so that seeded draws don't hang on the order of a file."""
-    families: dict[str, dict[str, np.ndarray]] = {}
+    families: dict[str, dict[str, list[float]]] = {}
     for u in units:
         if u.den > 0:
-            bases = families.setdefault(u.family, {})
-            bases[u.base] = bases.get(u.base, 0.0) + np.array([u.num, u.den])
-    return {family: dict(sorted(families[family].items())) for family in sorted(families)}
+            total = families.setdefault(u.family, {}).setdefault(u.base, [0.0, 0.0])
+            total[0] += u.num
+            total[1] += u.den
+    return {name: {base: np.array(total) for base, total in sorted(bases.items())} for name, bases in sorted(families.items())}
 
 
 def _mean(totals: Sequence[np.ndarray]) -> float:

@@ -1,4 +1,4 @@
-"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``, ``compare``, ``suites``."""
+"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``, ``compare``, ``check-stats``, ``suites``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ at any moment; **score** needs no model; **report** writes `<out>/report.html` a
 
 Settings are changed behind the config: `python -m eval run configs/eval_scripted.yaml batch_size=32`.
 
-**compare** sets arms, or whole runs under the same rules, against each other: `python -m eval compare --help`.
+**compare** sets arms, or whole runs under the same rules, against each other: `python -m eval compare --help`. **check-stats**
+measures what the intervals and tests are worth.
 
 Apart from these, **suites** plays the seed experiments, without a config: `python -m eval suites --help`.
 """,
@@ -167,6 +168,21 @@ def compare(
         typer.echo(str(out))
     else:
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False) if as_json else render(content, command))
+
+
+@app.command("check-stats")
+@cli_errors()
+def check_stats(
+    draws: Annotated[int, typer.Option("--draws", min=100, help="Made-up data sets for every check.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="Of the data sets.")] = 0,
+) -> None:
+    """Measure coverage, errors and power of the statistics on made-up data: the tables of docs/statistics.md. Takes minutes.
+
+    Example: python -m eval check-stats --draws 1000
+    """
+    from eval.simulate import tables
+
+    typer.echo(tables(draws, seed))
 
 
 app.command()(suites)

@@ -150,8 +150,10 @@ def _one(run: Run, a: str | None, b: str | None) -> dict[str, Any]:
 def _pairs_of(run: Run, a: str | None, b: str | None) -> list[tuple[str, str]]:
     """The pair asked for, or every arm against every reference."""
     if a is None or b is None:
-        pairs = {frozenset((arm, ref)): (arm, ref) for ref in reversed(run.config.references) for arm in run.rows if arm != ref}
-        return [(arm, ref) for arm, ref in reversed(pairs.values()) if run.rows.get(arm) and run.rows.get(ref)]
+        pairs: list[tuple[str, str]] = []
+        for ref in run.config.references:
+            pairs += [(arm, ref) for arm in run.rows if arm != ref and (ref, arm) not in pairs]
+        return [pair for pair in pairs if all(run.rows.get(arm) for arm in pair)]
     for name in (a, b):
         if not run.rows.get(name):
             played = ", ".join(arm for arm, rows in run.rows.items() if rows)
