@@ -1,4 +1,7 @@
-"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``, ``compare``, ``check-stats``, ``suites``."""
+"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``.
+
+Beside these ``compare``, ``check-stats`` and ``suites``.
+"""
 
 from __future__ import annotations
 

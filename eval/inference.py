@@ -168,10 +168,12 @@ def plain_arms(config: EvalConfig, arm: str) -> list[str]:
 
 def compare_arms(config: EvalConfig, a: Sequence[Row], b: Sequence[Row]) -> list[dict[str, Any]]:
     """Every metric that both arms have: difference, interval, p-value (not adjusted), families, one left out, in general."""
-    return [
-        {"metric": name, "p": _p(config, metric, left, right), **_told(config, metric, left, right)}
-        for name, metric, left, right in shared_units(a, b)
-    ]
+    found = []
+    for name, metric, left, right in shared_units(a, b):
+        told = _told(config, metric, left, right)
+        if told["difference"] is not None:
+            found.append({"metric": name, "p": _p(config, metric, left, right), **told})
+    return found
 
 
 def repeats(config: EvalConfig, rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
@@ -217,7 +219,7 @@ def _claim(
 ) -> Claim:
     """Test one hypothesis; not looked at where its ``gate`` does not hold."""
     pair = next((p for p in shared_units(rows[arm], rows.get(against or "", ())) if p[0] == metric), None)
-    if pair is None:
+    if pair is None or not shared(pair[2], pair[3])[2]:
         return Claim(arm, against or "no such arm", condition, metric, rule, "no data")
     if gate is not None and gate.outcome != "holds":
         return Claim(arm, against or "", condition, metric, rule, "not tested")
