@@ -15,13 +15,13 @@ from eval.simulate import Coverage, cover, coverage_checks, error_checks, reject
 INTERVALS = {check.name: check for check in coverage_checks()}
 TESTS = {check.name: check for check in error_checks()}
 KNOWN = {
-    # Measured with 1,000 draws (docs/statistics.md): what the data can't tell, held here so that it gets no worse.
-    "tokens, σ 1, 1 family of 4 bases": 0.90,
-    "tokens, σ 1, 1 family of 20 bases": 0.91,
-    "tokens, σ 1, 8 families of 4 bases": 0.91,
-    "tokens, σ 1, 8 families of 30 bases": 0.93,
+    # Below 95 %, as measured with 1,000 draws (docs/statistics.md): held here so that it gets no worse.
+    "tokens, σ 1, 1 family of 4 bases": 0.91,
+    "tokens, σ 1, 1 family of 20 bases": 0.93,
+    "tokens, σ 1, 8 families of 4 bases": 0.93,
+    "tokens, σ 1, 8 families of 30 bases": 0.94,
     "difference of tokens, σ 1, 1 family of 20 bases": 0.91,
-    "difference of tokens, σ 1, 8 families of 4 bases": 0.92,
+    "difference of tokens, σ 1, 8 families of 4 bases": 0.93,
     "families in general (t), 8 families, share 0.95, unlike": 0.88,
 }
 QUICK = (
