@@ -1,14 +1,19 @@
-"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``, and ``suites``."""
+"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``.
+
+Beside these ``compare``, ``check-stats`` and ``suites``.
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from envs.config import load_config
+from envs.config import UserError, load_config
 from envs.runs import cli_errors
 from eval.config import EvalConfig
 from eval.suites.cli import suites
@@ -33,6 +38,9 @@ The four steps, in order, all with the same config:
 at any moment; **score** needs no model; **report** writes `<out>/report.html` and `<out>/report.md`.
 
 Settings are changed behind the config: `python -m eval run configs/eval_scripted.yaml batch_size=32`.
+
+**compare** sets arms, or whole runs under the same rules, against each other: `python -m eval compare --help`. **check-stats**
+measures what the intervals and tests are worth.
 
 Apart from these, **suites** plays the seed experiments, without a config: `python -m eval suites --help`.
 """,
@@ -126,6 +134,58 @@ def report(config: Config, overrides: Overrides = None) -> None:
 
     html = step(_load(config, overrides), command=f"python -m eval {shlex.join(sys.argv[1:])}")
     typer.echo(f"{html} and {html.with_suffix('.md')}")
+
+
+@app.command()
+@cli_errors()
+def compare(
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG.yaml|RUN_FOLDER...", help="Config files or run folders, and key=value overrides of configs."
+        ),
+    ],
+    a: Annotated[str | None, typer.Option("--a", help="First arm of the one pair to compare.")] = None,
+    b: Annotated[str | None, typer.Option("--b", help="Second arm: the differences are a - b.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of Markdown.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file, .md or .json, instead.")] = None,
+) -> None:
+    """Compare arms of a scored run, or scored runs with each other; different locks are refused.
+
+    One run: every arm against the config's references, or --a against --b, with gates, adjusted p-values and verdicts. Several
+    runs: their locks must agree on every rule; with other backbones they stand side by side, with the same lock they are paired.
+
+    Example: python -m eval compare runs/eval_probes runs/eval_probes_qwen --out comparison.md
+    """
+    from eval.compare import compare as step
+    from eval.compare import load_run, render, write
+
+    overrides = [target for target in targets if "=" in target and not Path(target).exists()]
+    names = [target for target in targets if target not in overrides]
+    if not names:
+        raise UserError("nothing to compare: name a config file or a run folder")
+    content = step([load_run(name, overrides) for name in names], a, b)
+    command = f"python -m eval {shlex.join(sys.argv[1:])}"
+    if out is not None:
+        write(content, out, command)
+        typer.echo(str(out))
+    else:
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False) if as_json else render(content, command))
+
+
+@app.command("check-stats")
+@cli_errors()
+def check_stats(
+    draws: Annotated[int, typer.Option("--draws", min=100, help="Made-up data sets for every check.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="Of the data sets.")] = 0,
+) -> None:
+    """Measure coverage, errors and power of the statistics on made-up data: the tables of docs/statistics.md. Takes minutes.
+
+    Example: python -m eval check-stats --draws 1000
+    """
+    from eval.simulate import tables
+
+    typer.echo(tables(draws, seed))
 
 
 app.command()(suites)

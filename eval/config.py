@@ -78,6 +78,20 @@ class Bootstrap(Strict):
     seed: int = 0
 
 
+class Inference(Strict):
+    """How arms are judged; decided before anything is played."""
+
+    judged: tuple[str, ...] = ()
+    """Main arms, those that a verdict is given for; if none is named, every model arm that manages its own view but the first such
+    reference (without model arms: the scripted ones)."""
+    margin: float = Field(default=0.03, gt=0, lt=1)
+    """Correctness may be lower than that of plain history by less than this, or cost is not looked at."""
+    discordance: float = Field(default=0.2, gt=0, le=1)
+    """Share of pairs expected to differ: what power is stated for."""
+    power: float = Field(default=0.8, gt=0, lt=1)
+    """The power that the smallest detectable difference is stated for."""
+
+
 class EvalConfig(Strict):
     """An evaluation. Everything but ``name``, ``out``, ``batch_size``, ``reuse_tokens`` and ``worst`` goes into the lock."""
 
@@ -98,6 +112,7 @@ class EvalConfig(Strict):
     reuse_tokens: int = Field(default=30_000, ge=0)
     """Read tokens whose keys and values an hf arm keeps between inferences: memory for speed (SmolLM2 in float32: 46 kB each)."""
     bootstrap: Bootstrap = Bootstrap()
+    inference: Inference = Inference()
     references: tuple[str, ...] = ("base", "plain")
     """Arms that every other arm is paired with, where they are among the arms."""
     plain: str = "plain"
@@ -131,10 +146,16 @@ class EvalConfig(Strict):
                 raise ValueError(f"arm {name!r} is a script of the seed suites: play it with python -m eval suites --arm")
         given = [("references", name) for name in self.references if "references" in self.model_fields_set]
         given += [("plain", self.plain)] if "plain" in self.model_fields_set else []
+        given += [("inference.judged", name) for name in self.inference.judged]
         for field, name in given:
             if name not in self.arms:
                 raise ValueError(f"{field} names arm {name!r}, which is not among the arms: use one of {', '.join(self.arms)}")
         return self
+
+    @property
+    def protocol(self) -> str | None:
+        """The arm that detection, recovery and conflicts are judged against: the first reference that manages its own view."""
+        return next((n for n in self.references if n in self.arms and get_profile(self.arms[n].profile).managed), None)
 
     @property
     def folder(self) -> Path:

@@ -24,6 +24,7 @@ from envs.profiles import get_profile, prompt_hash
 from envs.runs import hash_obj, provenance, read_json, read_jsonl, write_json_atomic, write_text_atomic
 from envs.tasks.base import Probe, Session
 from eval.config import Arm, EvalConfig, check_split
+from eval.power import statement
 
 ENVS = Path(envs.__file__).parent
 EVAL = Path(__file__).parent
@@ -67,7 +68,7 @@ def freeze(config: EvalConfig, *, new: bool = False) -> Lock:
     lock = build_lock(config)
     if path.is_file():
         old = read_lock(config)
-        changed = _first_change({**old.rules, **old.backbone}, {**lock.rules, **lock.backbone})
+        changed = tell_change({**old.rules, **old.backbone}, {**lock.rules, **lock.backbone})
         if changed is None:
             return old
         if not new:
@@ -114,9 +115,10 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
         "split": hash_obj(config.split),
         "decoding": hash_obj(config.decoding),
         "bootstrap": hash_obj(config.bootstrap),
-        "comparison": hash_obj([config.references, config.plain]),
+        "comparison": hash_obj([config.references, config.plain, config.inference]),
         **{f"text.{name}": hash_obj(getattr(config, name)) for name in TEXTS},
-        **{f"arm.{name}": hash_obj(arm) for name, arm in config.arms.items()},
+        # Whose weights act is the backbone's part: the same rules on two models differ there alone.
+        **{f"arm.{name}": hash_obj(arm.model_copy(update={"model": None})) for name, arm in config.arms.items()},
         **{f"profile.{name}": get_profile(name).hash for name in _used(config, lambda arm: arm.profile)},
         **{
             f"prompt.{p}.{n}": prompt_hash(n, get_profile(p).managed, get_profile(p).syntax)
@@ -124,18 +126,26 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
         },
         "prompt.maintenance": prompt_hash("maintenance"),
         **{f"source.play.envs/{name}.py": _file_hash(path) for name in PLAY_SOURCES if (path := ENVS / f"{name}.py").is_file()},
-        **{f"source.score.envs/{name}.py": _file_hash(path) for name in SCORE_SOURCES if (path := ENVS / f"{name}.py").is_file()},
-        "source.score.envs/tasks/base.py": _file_hash(ENVS / "tasks" / "base.py"),
-        "source.score.eval/metrics.py": _file_hash(EVAL / "metrics.py"),
+        **score_sources(),
     }
     if any(arm.manager for arm in config.arms.values()):
         rules |= {f"source.play.envs/managers/{p.name}": _file_hash(p) for p in sorted((ENVS / "managers").glob("*.py"))}
     backbone: dict[str, str] = {}
     for name, arm in config.arms.items() if weights else ():
         backbone |= {f"backbone.{name}.{part}": value for part, value in hashed(arm.model, arm.model or config.tokenizer).items()}
+        backbone |= {f"backbone.{name}.model": hash_obj(arm.model)} if arm.model else {}
     stated = config.model_dump(mode="json", exclude={"name", "out", "batch_size", "reuse_tokens", "worst"})
-    stated["power"] = _power(probes, sessions)
+    stated["power"] = _power(config, probes, sessions)
     return Lock(name=config.name, lock=hash_obj([rules, backbone]), rules=rules, backbone=backbone, stated=stated)
+
+
+def score_sources() -> dict[str, str]:
+    """``source.score.<file>`` of everything that makes scores, intervals and verdicts of stored episodes."""
+    return {
+        **{f"source.score.envs/{name}.py": _file_hash(path) for name in SCORE_SOURCES if (path := ENVS / f"{name}.py").is_file()},
+        "source.score.envs/tasks/base.py": _file_hash(ENVS / "tasks" / "base.py"),
+        **{f"source.score.eval/{name}.py": _file_hash(EVAL / f"{name}.py") for name in ("metrics", "inference", "power")},
+    }
 
 
 def load_samples(config: EvalConfig) -> tuple[list[Probe], list[Session]]:
@@ -162,34 +172,33 @@ def backbone_of(model: str | None, tokenizer: str) -> dict[str, str]:
     return {"weights": _weights_hash(model), **hashes} if model else hashes
 
 
-def _power(probes: Sequence[Probe], sessions: Sequence[Session]) -> str:
-    """What difference these data can show, said before any is seen: paired, 80 % power, two-sided 5 %, bases independent."""
+def _power(config: EvalConfig, probes: Sequence[Probe], sessions: Sequence[Session]) -> str:
+    """What difference these data can show, said before any is seen: paired, one pair a base of the primary metric."""
     bases = len(
         {p.base for p in probes if p.variant != "present" and p.twin} or {s.id for s in sessions} or {p.base for p in probes}
     )
-    effect = 2.8 * (0.2 / bases) ** 0.5
-    return (
-        f"{len(probes)} probes and {len(sessions)} sessions; over the {bases} bases of the primary metric a paired difference "
-        f"of about {min(effect, 1.0):.2f} is found with 80 % power, if a fifth of the pairs differ"
-    )
+    rules = config.inference
+    told = statement(bases, discordance=rules.discordance, margin=rules.margin, power_wanted=rules.power)
+    return f"{len(probes)} probes and {len(sessions)} sessions; {told}"
 
 
 def _check(config: EvalConfig, parts: Callable[[Lock], dict[str, str]], now: Lock) -> Lock:
     lock = read_lock(config)
-    changed = _first_change(parts(lock), parts(now))
+    changed = tell_change(parts(lock), parts(now))
     if changed:
         raise LockError(f"{config.folder / 'lock.json'}: {changed}: undo that change, or freeze again with --new and play again")
     return lock
 
 
-def _first_change(old: Mapping[str, str], new: Mapping[str, str]) -> str | None:
+def tell_change(old: Mapping[str, str], new: Mapping[str, str], since: str = "since the freeze") -> str | None:
+    """What differs, in words: the first entry with both hashes; None where nothing does."""
     names = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
     if not names:
         return None
     name = names[0]
     before, after = (side[name][:8] if name in side else "absent" for side in (old, new))
     more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-    return f"{name} changed since the freeze, {before} -> {after}{more}"
+    return f"{name} changed {since}, {before} -> {after}{more}"
 
 
 def _set_aside(config: EvalConfig, old: Lock) -> None:

@@ -6,7 +6,7 @@ A metric is a function from the rows of one arm to units; ``envs.stats`` turns u
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -44,6 +44,13 @@ class Row:
     score: Score
     lang: str = "en"
     """Language of the session."""
+    repeat: int = 0
+    """Which repeat of its sample it is."""
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What it is paired by across arms."""
+        return self.source, self.sample, self.repeat
 
     @property
     def damaged(self) -> bool:
@@ -75,7 +82,10 @@ class Metric:
 
 def pair_success(rows: Sequence[Row]) -> list[Unit]:
     """One unit a damaged probe: 1 if its pair succeeds (:func:`envs.measures.pairs`)."""
-    return [_unit(row, won) for row, won in pairs(rows)]
+    repeats: dict[int, list[Row]] = {}
+    for row in rows:
+        repeats.setdefault(row.repeat, []).append(row)
+    return [_unit(row, won) for same in repeats.values() for row, won in pairs(same)]
 
 
 def turn_accuracy(rows: Sequence[Row]) -> list[Unit]:
@@ -106,7 +116,7 @@ def detection_f1(rows: Sequence[Row]) -> list[Unit]:
 
 
 def _unit(row: Row, num: float, den: float = 1.0) -> Unit:
-    return Unit(row.family, row.base, float(num), float(den), row.sample)
+    return Unit(row.family, row.base, float(num), float(den), row.sample, row.repeat)
 
 
 def _each(value: Callable[[Score], float], which: Callable[[Row], bool] = lambda row: True) -> Units:
@@ -177,6 +187,9 @@ METRICS: dict[str, Metric] = {
         SHARE,
         "present controls with a read, a find or a withheld answer",
     ),
+    "conflicts": Metric(
+        _each(lambda s: s.stale_entries, lambda r: r.managed), AMOUNT, "memory entries that stand as current against the ledger"
+    ),
     "detection_f1": Metric(detection_f1, SHARE, "F1 of suspecting damage, at the share of damaged probes in this set"),
     **{f"right_{v}": Metric(_each(lambda s: s.task_correct, _of(v)), SHARE, f"{v} probes: every check holds") for v in VARIANTS},
     **{f"read_{v}": Metric(_each(lambda s: bool(s.reads), _of(v, True)), SHARE, f"{v} probes: read back") for v in VARIANTS},
@@ -201,16 +214,25 @@ def units_of(rows: Sequence[Row]) -> dict[str, tuple[Metric, list[Unit]]]:
     return found
 
 
+def shared_units(a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[str, Metric, list[Unit], list[Unit]]]:
+    """Name, definition and both sides' units of every metric that both arms have, over the episodes that both played."""
+    keys = {r.key for r in a} & {r.key for r in b}
+    left, right = (units_of([r for r in side if r.key in keys]) for side in (a, b))
+    for name, (metric, units) in left.items():
+        if name in right:
+            yield name, metric, units, right[name][1]
+
+
 def ratio_to(rows: Sequence[Row], plain: Sequence[Row]) -> dict[str, tuple[Metric, list[Unit]]]:
     """``tokens_ratio_to_plain`` (cumulative) and ``peak_ratio_to_plain`` over the samples that both arms played."""
-    other = {(r.source, r.sample): r for r in plain}
+    other = {r.key: r for r in plain}
     found = {}
     for source, prefix in (("probe", ""), ("session", "session_")):
         for field in ("tokens", "peak"):
             units = [
-                _unit(r, getattr(r.score, field), getattr(other[source, r.sample].score, field))
+                _unit(r, getattr(r.score, field), getattr(other[r.key].score, field))
                 for r in rows
-                if r.source == source and (source, r.sample) in other
+                if r.source == source and r.key in other
             ]
             if units:
                 metric = Metric(lambda rows: [], AMOUNT, f"{field} over the plain arm's on the same samples")

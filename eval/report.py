@@ -15,6 +15,12 @@ from eval.excerpts import worst_episodes
 from eval.freeze import TEXTS, Lock, LockError, read_lock
 from eval.metrics import FUNNEL, VARIANTS
 from eval.plots import correctness_against_tokens
+from eval.tables import HEADINGS, Cell, Table
+from eval.tables import cell as _cell
+from eval.tables import section as _section
+from eval.tables import table as _table
+from eval.tables import text as _text
+from eval.verdict import verdict_sections
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAIN = (
@@ -38,12 +44,6 @@ PAIRED = (
     "session_constraint_retention",
     "session_tokens",
 )
-AMOUNTS = ("tokens", "peak")
-HEADINGS = {"tokens_ratio_to_plain": "tokens / plain", "peak_ratio_to_plain": "peak / plain", "detection_recall": "recall",
-            "detection_false_alarm": "false alarm", "detection_f1": "F1"}  # fmt: skip
-
-Cell = dict[str, Any]
-Table = dict[str, Any]
 
 
 def report(config: EvalConfig, command: str | None = None) -> Path:
@@ -73,7 +73,14 @@ def _context(
     scores = read_jsonl(config.folder / "scores.jsonl")
     starts = [start for arm in config.arms for start in _starts(config, arm)]
     decoding = config.decoding
-    sections = [_main(config, results), _paired(results), _by_variant(results), _sessions(results), _families(config, details)]
+    sections = [
+        *verdict_sections(details["inference"]),
+        _main(config, results),
+        _paired(results),
+        _by_variant(results),
+        _sessions(results),
+        _families(config, details),
+    ]
     sections += [_languages(details)]
     sections += [_detection(details), _answers(details), _failures(details), _calls(config, details), _reading(details)]
     return {
@@ -294,7 +301,8 @@ def _reading(details: Mapping[str, Any]) -> dict[str, Any]:
     text = [
         "Bases are resampled within their family with all their variants, 95 % percentile bootstrap. Where a metric has bounds "
         "the interval is the union with Clopper-Pearson at the effective number of bases (differences: MOVER on the discordant "
-        "shares), for amounts with a stratified t interval, because a bootstrap of few or equal outcomes is too narrow.",
+        "shares), for amounts with a stratified t interval and the studentised bootstrap, because a percentile bootstrap of few or equal "
+        "outcomes is too narrow.",
         "A dash instead of an interval: a single base tells none. An amount without width did not vary among these bases, which "
         "is no proof that it can't.",
     ]
@@ -308,37 +316,6 @@ def _reading(details: Mapping[str, Any]) -> dict[str, Any]:
         text.append(f"Bounds of {primary} come from: {'; '.join(used)}.")
     rows = [[name, _text(about)] for name, about in details["about"].items() if not name.startswith("session_")]
     return _section("How to read this", text, [_table({"head": ["metric", "definition"], "rows": rows, "words": True})])
-
-
-def _section(title: str, text: Sequence[str], tables: Sequence[Table], figure: str | None = None) -> dict[str, Any]:
-    return {"title": title, "text": text, "tables": tables, "figure": figure}
-
-
-def _table(table: Table) -> Table:
-    """All fields of a table. ``flat`` is its heading in one line, with the group before names that stand under several."""
-    whole = {"title": "", "over": [], "note": "", "words": False, **table}
-    groups = ["", *(group for group, span in whole["over"] for _ in range(span))]
-    head = list(whole["head"])
-    whole["flat"] = [
-        f"{group} {name}" if head.count(name) > 1 else name
-        for name, group in zip(head, groups if whole["over"] else head, strict=True)
-    ]
-    return whole
-
-
-def _cell(name: str, value: Mapping[str, Any] | None, *, signed: bool = False) -> Cell:
-    if value is None:
-        return _text("–")
-    whole = name.removeprefix("session_") in AMOUNTS
-    style = ("+" if signed else "") + (",.0f" if whole else ".2f")
-    lo, hi = value["lo"], value["hi"]
-    interval = "[–]" if lo is None or hi is None else f"[{lo:{style}}, {hi:{style}}]"
-    apart = signed and lo is not None and hi is not None and (lo > 0 or hi < 0)
-    return _text(f"{value['mean']:{style}}", interval, f"n={value['n']}", apart)
-
-
-def _text(text: object, sub: str = "", size: str = "", apart: bool = False) -> Cell:
-    return {"text": str(text), "sub": sub, "size": size, "apart": apart}
 
 
 def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -23,7 +23,8 @@ from envs.tasks.base import Probe
 from envs.trajectory import Trajectory
 from eval.config import EvalConfig
 from eval.freeze import Lock, LockError, check_score, load_samples
-from eval.metrics import Metric, Row, cause, counts, ratio_to, units_of
+from eval.inference import infer
+from eval.metrics import Metric, Row, cause, counts, ratio_to, shared_units, units_of
 
 Key = tuple[str, str]
 FAMILY_METRICS = ("pair_success", "task_correct", "tokens", "session_task_correct", "session_tokens")
@@ -88,6 +89,7 @@ def summarise(config: EvalConfig, lock: str, rows: Mapping[str, Sequence[Row]]) 
         },
         "families": families,
         "languages": languages,
+        "inference": infer(config, rows),
     }
     return results, details
 
@@ -197,12 +199,7 @@ def _paired(config: EvalConfig, rows: Mapping[str, Sequence[Row]], options: Mapp
             if reference not in rows or arm == reference or frozenset((arm, reference)) in done:
                 continue
             done.add(frozenset((arm, reference)))
-            shared = {(r.source, r.sample) for r in rows[arm]} & {(r.source, r.sample) for r in rows[reference]}
-            sides = [units_of([r for r in rows[side] if (r.source, r.sample) in shared]) for side in (arm, reference)]
-            for name in sides[0]:
-                if name not in sides[1]:
-                    continue
-                metric, units = sides[0][name]
-                value: Estimate | None = paired(units, sides[1][name][1], bounds=metric.bounds, **options)
+            for name, metric, units, others in shared_units(rows[arm], rows[reference]):
+                value: Estimate | None = paired(units, others, bounds=metric.bounds, **options)
                 if value is not None:
                     yield {"a": arm, "b": reference, "metric": name, **value.as_dict()}
