@@ -222,7 +222,7 @@ def hash_obj(obj: Any) -> str:
 def provenance() -> dict[str, Any]:
     """What a result depends on besides its config: commit, uncommitted changes, versions, machine.
 
-    ``git_commit`` and ``git_dirty`` are None outside a git checkout.
+    ``git_commit``, ``git_dirty`` and ``git_changed`` (files that differ from the commit) are None outside a git checkout.
     """
     status = _git("status", "--porcelain")
     versions = {}
@@ -232,6 +232,7 @@ def provenance() -> dict[str, Any]:
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": None if status is None else bool(status),
+        "git_changed": None if status is None else len(status.splitlines()),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),

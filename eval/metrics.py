@@ -44,6 +44,8 @@ class Row:
     score: Score
     lang: str = "en"
     """Language of the session."""
+    repeat: int = 0
+    """Which repeat of its sample it is."""
 
     @property
     def damaged(self) -> bool:

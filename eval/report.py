@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from eval.excerpts import worst_episodes
 from eval.freeze import TEXTS, Lock, LockError, read_lock
 from eval.metrics import FUNNEL, VARIANTS
 from eval.plots import correctness_against_tokens
+from eval.store import read_meta
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAIN = (
@@ -71,7 +72,8 @@ def _context(
     config: EvalConfig, lock: Lock, results: Mapping[str, Any], details: Mapping[str, Any], command: str
 ) -> dict[str, Any]:
     scores = read_jsonl(config.folder / "scores.jsonl")
-    starts = [start for arm in config.arms for start in _starts(config, arm)]
+    starts = {arm: [s for _, meta in read_meta(config.arm_folder(arm)) for s in meta["starts"]] for arm in config.arms}
+    last = [start for found in starts.values() for start in found] or [lock.provenance]
     decoding = config.decoding
     sections = [_main(config, results), _paired(results), _by_variant(results), _sessions(results), _families(config, details)]
     sections += [_languages(details)]
@@ -81,32 +83,53 @@ def _context(
         "split": results["split"],
         "families": sorted({row["family"] for row in scores}),
         "lock": lock.lock,
-        "code": _code([lock.provenance, *starts]),
-        "versions": ", ".join(f"{k} {v}" for k, v in (starts or [lock.provenance])[-1].get("versions", {}).items()),
+        "code": code_lines(lock.provenance, starts),
+        "versions": ", ".join(f"{k} {v}" for k, v in last[-1].get("versions", {}).items()),
         "decoding": f"temperature {decoding.temperature:g}, at most {decoding.max_new_tokens} new tokens, seed {decoding.seed}, "
         f"{decoding.dtype}; {config.bootstrap.resamples} resamples, seed {config.bootstrap.seed}",
         "command": command,
         "stated": [*((name.replace("_", " "), lock.stated[name]) for name in TEXTS), ("power", lock.stated["power"])],
-        "warnings": _warnings(details, [lock.provenance, *starts]),
+        "warnings": [*_incomplete(details), *code_warnings(lock.provenance, starts)],
         "sections": [section for section in sections if section],
         "episodes": worst_episodes(config, scores),
     }
 
 
-def _starts(config: EvalConfig, arm: str) -> list[dict[str, Any]]:
-    path = config.arm_folder(arm) / "meta.json"
-    return list(read_json(path)["starts"]) if path.is_file() else []
+def code_lines(frozen: Mapping[str, Any], starts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Where the code stood at the freeze and at every start of every arm, each state once an arm: ``commit abc, dirty (2 files)``."""
+    lines = [f"freeze: {_code(frozen)}"]
+    for arm, found in starts.items():
+        states = dict.fromkeys(map(_code, found))
+        lines.append(f"arm {arm}: {', then '.join(states) if states else 'not played'}")
+    return lines
 
 
-def _code(states: Iterable[Mapping[str, Any]]) -> str:
-    seen = dict.fromkeys(
-        f"commit {(s.get('git_commit') or 'unknown')[:12]}" + (" with uncommitted changes" if s.get("git_dirty") else "")
-        for s in states
-    )
-    return "; ".join(seen)
+def _code(state: Mapping[str, Any]) -> str:
+    if not state.get("git_commit"):
+        return "commit unknown (no git checkout)"
+    count = state.get("git_changed")
+    files = "" if count is None else f" ({count} file{'s' * (count != 1)})"
+    return f"commit {state['git_commit'][:12]}, " + (f"dirty{files}" if state.get("git_dirty") else "clean")
 
 
-def _warnings(details: Mapping[str, Any], states: Sequence[Mapping[str, Any]]) -> list[str]:
+def code_warnings(frozen: Mapping[str, Any], starts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """What a reader must know of the code before any figure: uncommitted changes, commits that differ."""
+    lines = []
+    states = {"the freeze": [frozen], **{f"arm {arm}": found for arm, found in starts.items()}}
+    if dirty := [name for name, found in states.items() if any(s.get("git_dirty") for s in found)]:
+        lines.append(
+            f"DIRTY: made from code with uncommitted changes ({', '.join(dirty)}): the lock's hashes say which sources, the commit "
+            "alone does not."
+        )
+    commits = {s["git_commit"][:12] for found in states.values() for s in found if s.get("git_commit")}
+    if len(commits) > 1:
+        lines.append(f"The commits of freeze and arms differ ({', '.join(sorted(commits))}): the lock's hashes were the same.")
+    if any(found and not s.get("git_commit") for found in states.values() for s in found):
+        lines.append("Made outside a git checkout: the lock's hashes alone say which sources.")
+    return lines
+
+
+def _incomplete(details: Mapping[str, Any]) -> list[str]:
     lines = []
     for arm, h in details["health"].items():
         if h["scored"] < h["expected"]:
@@ -114,8 +137,6 @@ def _warnings(details: Mapping[str, Any], states: Sequence[Mapping[str, Any]]) -
                 f"Arm {arm} is incomplete: {h['scored']} of {h['expected']} episodes scored, {h['excluded_infrastructure']} "
                 f"excluded for infrastructure errors, {h['not_played']} not played. Its figures are over the rest."
             )
-    if any(s.get("git_dirty") for s in states):
-        lines.append("Made from code with uncommitted changes: the lock's hashes say which sources, the commit alone does not.")
     return lines
 
 
@@ -236,6 +257,10 @@ def _failures(details: Mapping[str, Any]) -> dict[str, Any]:
     note = "Excluded: the backend failed on every try. Errors count every failed try, also those that a later one made good."
     head = ["arm", *(f.replace("_", " ") for f in fields)]
     tables = [_table({"title": "episodes", "head": head, "rows": rows, "note": note})]
+    needed = details["needed_in_input"]
+    rows = [[arm, _text(found["in_input"]), _text(found["not_in_input"])] for arm, found in needed.items()]
+    note = "Of failed episodes: was what the first wrong answer needed in the exact input that it was written from?"
+    tables.append(_table({"title": "the needed message", "head": ["arm", "in the input", "not in it"], "rows": rows, "note": note}))
     for title, field in (("failures by cause", "causes"), ("how episodes ended", "reasons")):
         arms = {arm: _added(found[s][field] for s in ("probe", "session")) for arm, found in details["counts"].items()}
         kinds = sorted({k for found in arms.values() for k in found}, key=lambda k: -sum(a.get(k, 0) for a in arms.values()))
