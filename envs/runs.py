@@ -84,7 +84,8 @@ def append_jsonl(path: str | Path, obj: Any) -> None:
                     raise OSError("only part of the line was written")
                 os.fsync(file.fileno())
             except OSError:
-                file.truncate(size)
+                with contextlib.suppress(OSError):  # where even that fails, the next start drops the torn line
+                    file.truncate(size)
                 raise
     except OSError as error:
         raise _unwritable(path, error) from error

@@ -15,10 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from envs.chat import END, START, get_chat
 from envs.config import UserError, dump_config
+from envs.hashes import tokenizer_hash
 from envs.profiles import COMPACT_LINES, get_profile, prompt_hash
 from envs.runs import hash_obj, provenance, read_json, read_jsonl, write_json_atomic, write_text_atomic
 from envs.tasks.base import Probe, Session
@@ -74,13 +75,14 @@ def freeze(config: EvalConfig, *, new: bool = False) -> Lock:
             return old
         if not new:
             raise LockError(f"{path}: {changed}: undo that change, or freeze again with --new (earlier results are kept apart)")
-        _set_aside(config, old)
+        set_aside(config.folder, old)
     elif (config.folder / "arms").exists():
         raise LockError(
             f"{config.folder}: has arms/ but no lock.json: choose another out, or restore the lock they were played under"
         )
-    write_text_atomic(config.folder / "eval.yaml", dump_config(config))
-    write_json_atomic(path, lock.model_copy(update={"provenance": provenance()}))
+    write_text_atomic(config.folder / "eval.yaml", dump_config(config, without={"references", "plain"} - config.model_fields_set))
+    lock = lock.model_copy(update={"provenance": provenance()})
+    write_json_atomic(path, lock)
     return lock
 
 
@@ -89,7 +91,16 @@ def read_lock(config: EvalConfig) -> Lock:
     path = config.folder / "lock.json"
     if not path.is_file():
         raise LockError(f"{path}: nothing is frozen yet: run the freeze command with the same config first")
-    return Lock.model_validate(read_json(path))
+    return read_lock_at(path)
+
+
+def read_lock_at(path: Path) -> Lock:
+    """The lock of a file. Raises LockError if it is no lock of this version, DataError if there is none."""
+    try:
+        return Lock.model_validate(read_json(path))
+    except ValidationError as error:
+        field = ".".join(map(str, error.errors()[0]["loc"])) or "(the object)"
+        raise LockError(f"{path}: {field}: not a lock of this version: freeze again with --new") from None
 
 
 def check_play(config: EvalConfig) -> Lock:
@@ -211,15 +222,16 @@ def tell_change(old: Mapping[str, str], new: Mapping[str, str], since: str = "si
     return f"{name} changed {since}, {before} -> {after}{more}"
 
 
-def _set_aside(config: EvalConfig, old: Lock) -> None:
-    number, target = 1, config.folder / "earlier" / old.short
+def set_aside(folder: Path, old: Lock) -> None:
+    """Move a lock, its episodes and its results to ``<folder>/earlier/<lock>``."""
+    number, target = 1, folder / "earlier" / old.short
     # The lock goes last: a folder without one is a move that was killed, and is gone on with.
     while (target / "lock.json").exists():
         number += 1
-        target = config.folder / "earlier" / f"{old.short}-{number}"
+        target = folder / "earlier" / f"{old.short}-{number}"
     target.mkdir(parents=True, exist_ok=True)
     for name in OWN_FILES:
-        if (item := config.folder / name).exists():
+        if (item := folder / name).exists():
             item.rename(target / name)
 
 
@@ -240,10 +252,8 @@ def _weights_hash(model: str) -> str:
 
 def _tokenizer_hash(model: str) -> str:
     """Hash of the tokenizer that the arm will count and write with."""
-    tokenizer = get_chat(model).tokenizer
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    vocabulary = backend.to_str() if backend is not None else tokenizer.get_vocab()
-    return hash_obj([vocabulary, tokenizer.special_tokens_map])
+    chat = get_chat(model)
+    return hash_obj([tokenizer_hash(chat), chat.tokenizer.special_tokens_map])
 
 
 def _template_hash(model: str) -> str:

@@ -9,9 +9,9 @@ The folder holds ``lock.json``, ``arms/<arm>/episodes.jsonl`` (one CaseRecord a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -23,7 +23,7 @@ from envs.managers import MANAGERS, get_manager
 from envs.policies.base import Policy
 from envs.profiles import MODEL_WINDOW, get_profile
 from envs.runs import hash_obj, provenance, write_json_atomic
-from envs.session_run import CONDITIONS, READING, CaseEpisode, CaseRecord, Condition, conditions_of
+from envs.session_run import READING, CaseEpisode, CaseRecord, Condition, conditions_of
 from envs.sessions import Case, load
 from envs.sessions_cli import Script, script_policy
 from eval.config import Arm, Decoding
@@ -131,15 +131,14 @@ def _arm(name: str, body: str | None, model: str | None) -> CaseArm:
 
 def build_lock(config: SessionsConfig, cases: Sequence[Case], *, weights: bool = True) -> Lock:
     """The lock of file, rules and arms as they are now. Without ``weights`` the backbone part stays empty."""
-    used = [(a.arm.profile, a.arm.prompt) for a in config.arms.values() if a.arm]
     rules = {
-        "sessions": hash_obj([c.model_dump(mode="json", by_alias=True) for c in cases]),
+        "sessions": hash_obj(cases),
         "decoding": hash_obj(config.decoding),
-        "budget": hash_obj(config.budget),
-        **rule_entries([("core@1", "neutral"), ("plain@1", "neutral"), ("core@1", "guided"), *used]),
+        "budget": hash_obj([config.budget, config.manager_budget]),
+        **rule_entries(MODEL_ARMS.values()),
         **play_sources(SESSIONS),
-        **score_sources([*SESSIONS_SCORE, "eval.sessions"]),
-        **{f"arm.{name}": hash_obj([arm, config.view_budget(arm)]) for name, arm in config.arms.items()},
+        **score_sources(SESSIONS_SCORE),
+        **{f"arm.{name}": _arm_hash(config, arm) for name, arm in config.arms.items()},
     }
     backbone: dict[str, str] = {}
     for name, arm in config.arms.items() if weights else ():
@@ -147,6 +146,11 @@ def build_lock(config: SessionsConfig, cases: Sequence[Case], *, weights: bool =
         backbone |= {f"backbone.{name}.{part}": v for part, v in backbone_of(model, model or config.tokenizer).items()}
     stated = {"file": config.file, **config.model_dump(mode="json", include={"arms", "decoding", "budget", "manager_budget"})}
     return Lock(name=Path(config.file).stem, lock=hash_obj([rules, backbone]), rules=rules, backbone=backbone, stated=stated)
+
+
+def _arm_hash(config: SessionsConfig, arm: CaseArm) -> str:
+    rules = rule_entries([(arm.arm.profile, arm.arm.prompt)]) if arm.arm else {}
+    return hash_obj([arm, config.view_budget(arm), rules])
 
 
 def own_part(lock: Lock, arm: str) -> dict[str, str]:
@@ -166,9 +170,9 @@ def freeze(config: SessionsConfig, cases: Sequence[Case], *, new: bool = False) 
     now = build_lock(config, cases)
     if path.is_file():
         old = read_lock_at(path)
-        shared = {k: v for k, v in {**old.rules, **old.backbone}.items() if k in now.rules or k in now.backbone or not _of_arm(k)}
-        mine = {k: v for k, v in {**now.rules, **now.backbone}.items() if k in shared or not _of_arm(k)}
-        if changed := tell_change(shared, mine):
+        before, after = {**old.rules, **old.backbone}, {**now.rules, **now.backbone}
+        sides = [{k: v for k, v in one.items() if not _of_arm(k) or k in other} for one, other in ((before, after), (after, before))]
+        if changed := tell_change(*sides):
             if not new:
                 raise LockError(f"{path}: {changed}: undo that change, give another --out, or --new (earlier results are kept apart)")
             set_aside(config.folder, old)
@@ -180,7 +184,8 @@ def freeze(config: SessionsConfig, cases: Sequence[Case], *, new: bool = False) 
             now = Lock(name=now.name, lock=hash_obj([rules, backbone]), rules=rules, backbone=backbone, stated=stated)
     elif (config.folder / "arms").exists():
         raise LockError(f"{config.folder}: has arms/ but no lock.json: choose another --out, or restore the lock")
-    write_json_atomic(path, now.model_copy(update={"provenance": provenance()}))
+    now = now.model_copy(update={"provenance": provenance()})
+    write_json_atomic(path, now)
     return now
 
 
@@ -292,4 +297,4 @@ def expected_keys(cases: Sequence[Case], arm: CaseArm) -> list[Key]:
     return [(condition, case.id, 0) for case in cases for condition in conditions_for(case, arm)]
 
 
-__all__ = ["CONDITIONS", "CaseArm", "SessionsConfig", "arm_lock", "build_lock", "freeze", "named_arms", "run", "samples_of", "stored"]
+__all__ = ["CaseArm", "SessionsConfig", "arm_lock", "build_lock", "freeze", "named_arms", "run", "samples_of", "stored"]

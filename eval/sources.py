@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import envs
@@ -20,7 +21,7 @@ SCORE = ("envs.scoring", "eval.metrics", "eval.score")
 MANAGERS = ("envs.managers",)
 SESSIONS = ("envs.session_run", "envs.sessions_cli")
 """What plays a session file beside."""
-SESSIONS_SCORE = ("envs.session_score", "envs.sessions", "envs.session_checks")
+SESSIONS_SCORE = ("envs.session_score", "envs.sessions", "envs.session_checks", "eval.session_table")
 
 
 def file_hash(path: Path) -> str:
@@ -36,7 +37,12 @@ def files_hash(files: Iterable[Path]) -> str:
 
 def closure(roots: Iterable[str], root: Path | None = None) -> list[str]:
     """Paths below the checkout of the modules ``roots`` and of all that they import of ours, :data:`PLUMBING` left out; sorted."""
-    root = root or ROOT
+    return list(_closure(tuple(roots), root or ROOT))
+
+
+@lru_cache(maxsize=64)
+def _closure(roots: tuple[str, ...], root: Path) -> tuple[str, ...]:
+    """Held: which files import which can't change in a running process; what is in them is hashed anew every time."""
     found: dict[str, Path] = {}
     todo = list(roots)
     while todo:
@@ -55,7 +61,8 @@ def closure(roots: Iterable[str], root: Path | None = None) -> list[str]:
                 todo += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     # A package is run on the way to its modules, but what it imports itself matters only to those who import the package.
     packages = {parent / "__init__.py" for path in found.values() for parent in path.relative_to(root).parents if parent.parts}
-    return sorted(str(p) for p in {*packages, *(path.relative_to(root) for path in found.values())} if (root / p).is_file())
+    files = {*packages, *(path.relative_to(root) for path in found.values())}
+    return tuple(sorted(str(p) for p in files if (root / p).is_file()))
 
 
 def play_sources(extra: Iterable[str] = (), root: Path | None = None) -> dict[str, str]:
