@@ -84,7 +84,8 @@ def append_jsonl(path: str | Path, obj: Any) -> None:
                     raise OSError("only part of the line was written")
                 os.fsync(file.fileno())
             except OSError:
-                file.truncate(size)
+                with contextlib.suppress(OSError):  # where even that fails, the next start drops the torn line
+                    file.truncate(size)
                 raise
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -222,7 +223,7 @@ def hash_obj(obj: Any) -> str:
 def provenance() -> dict[str, Any]:
     """What a result depends on besides its config: commit, uncommitted changes, versions, machine.
 
-    ``git_commit`` and ``git_dirty`` are None outside a git checkout.
+    ``git_commit``, ``git_dirty`` and ``git_changed`` (files that differ from the commit) are None outside a git checkout.
     """
     status = _git("status", "--porcelain")
     versions = {}
@@ -232,6 +233,7 @@ def provenance() -> dict[str, Any]:
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": None if status is None else bool(status),
+        "git_changed": None if status is None else len(status.splitlines()),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),

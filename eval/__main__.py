@@ -1,4 +1,4 @@
-"""Command line of the evaluation: ``python -m eval freeze|run|score|report CONFIG.yaml [dotted.key=value ...]``.
+"""Command line of the evaluation: ``python -m eval freeze|run|score|replay|report CONFIG.yaml [dotted.key=value ...]``.
 
 Beside these ``compare``, ``check-stats`` and ``suites``.
 """
@@ -16,6 +16,7 @@ import typer
 from envs.config import UserError, load_config
 from envs.runs import cli_errors
 from eval.config import EvalConfig
+from eval.sessions_cli import replay_sessions, run_sessions
 from eval.suites.cli import suites
 
 app = typer.Typer(
@@ -35,7 +36,12 @@ The four steps, in order, all with the same config:
     python -m eval report configs/eval_scripted.yaml
 
 **freeze** hashes tasks, rules, sources and weights into `<out>/lock.json`; **run** plays what is still owed and can be killed
-at any moment; **score** needs no model; **report** writes `<out>/report.html` and `<out>/report.md`.
+at any moment; **score** needs no model; **report** writes `<out>/report.html` and `<out>/report.md`. **replay** builds every
+stored view again and holds it against the exact input that was stored with it.
+
+Your own conversations need no config (format: docs/sessions.md):
+
+    python -m eval run --sessions my_sessions.jsonl --arm base --arm pinned --model smollm2
 
 Settings are changed behind the config: `python -m eval run configs/eval_scripted.yaml batch_size=32`.
 
@@ -46,13 +52,26 @@ Apart from these, **suites** plays the seed experiments, without a config: `pyth
 """,
 )
 Config = Annotated[str, typer.Argument(metavar="CONFIG.yaml", help="Config file (schema: eval/config.py).")]
+Perhaps = Annotated[
+    str | None, typer.Argument(metavar="[CONFIG.yaml]", help="Config file (schema: eval/config.py); none with --sessions.")
+]
+Arms = Annotated[list[str] | None, typer.Option("--arm", help="This arm only (may be repeated).")]
+Sessions = Annotated[
+    Path | None,
+    typer.Option("--sessions", metavar="FILE.jsonl", help="A session file of your own (docs/sessions.md), instead of a config."),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="With --sessions: the run folder; default runs/sessions/<name of the file>.")
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[key=value]...", help="Dotted overrides, e.g. out=runs/again arms.sft.model=runs/sft/final."),
 ]
 
 
-def _load(config: str, overrides: list[str] | None) -> EvalConfig:
+def _load(config: str | None, overrides: list[str] | None) -> EvalConfig:
+    if config is None:
+        raise UserError("nothing to play: give a CONFIG.yaml, or --sessions FILE.jsonl for conversations of your own")
     return load_config(EvalConfig, config, overrides or [])
 
 
@@ -82,18 +101,51 @@ def freeze(
 @app.command()
 @cli_errors()
 def run(
-    config: Config,
+    config: Perhaps = None,
     overrides: Overrides = None,
-    arm: Annotated[list[str] | None, typer.Option("--arm", help="Play only this arm (may be repeated).")] = None,
+    arm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arm",
+            help="Play only this arm (may be repeated). With --sessions: gold, bad, echo, expert-read, base, prompt, plain, a manager "
+            "(truncate, pinned, …), NAME=MODEL or NAME={policy: hf, …}.",
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard", metavar="2/8", help="Play only this part of the samples, into a folder of its own; score reads all."
+        ),
+    ] = None,
+    sessions: Sessions = None,
+    model: Annotated[str | None, typer.Option("--model", help="With --sessions: the model of arms that need one.")] = None,
+    out: Out = None,
+    new: Annotated[bool, typer.Option("--new", help="With --sessions: set earlier results under another lock aside.")] = False,
 ) -> None:
-    """Play every episode still owed. Killed at any moment, the same command goes on.
+    r"""Play every episode still owed. Killed at any moment, the same command goes on.
 
-    Example: python -m eval run configs/eval_scripted.yaml --arm expert
+    A config:               python -m eval run configs/eval_scripted.yaml --arm expert
+
+    On several machines:    python -m eval run configs/eval_scripted.yaml --shard 2/8
+
+    Your conversations:     python -m eval run --sessions my_sessions.jsonl --arm expert-read
+
+    With a model:           python -m eval run --sessions my_sessions.jsonl --arm base --arm plain --arm pinned --model smollm2
+
+    --sessions freezes a lock by itself (it is your own data), plays every arm under the four conditions (closed book, whole log,
+    damaged without read-back, damaged with it) and on the whole log with read-back for false alarms, and writes results.json and
+    report.md. Settings: decoding.temperature=0.7 budget=4096 …
     """
+    if sessions:
+        settings = [part for part in (config, *(overrides or ())) if part]
+        run_sessions(sessions, arm or [], model, out, settings, shard=shard, new=new)
+        return
+    if model or out or new:
+        raise UserError("--model, --out and --new belong to --sessions: a config says these itself (out=… behind it)")
     from eval.run import run as step
 
     owed = 0
-    for name, played in step(_load(config, overrides), arm).items():
+    for name, played in step(_load(config, overrides), arm, shard).items():
         typer.echo(f"{name}: {played.now} played, {played.before} were stored" + (f", {played.owed} OWED" if played.owed else ""))
         owed += played.owed
     if owed:
@@ -186,6 +238,30 @@ def check_stats(
     from eval.simulate import tables
 
     typer.echo(tables(draws, seed))
+
+
+@app.command()
+@cli_errors()
+def replay(
+    config: Perhaps = None, overrides: Overrides = None, arm: Arms = None, sessions: Sessions = None, out: Out = None
+) -> None:
+    """Build every stored view again and hold it against the exact input that was stored; exit code 1 if one differs.
+
+    Example: python -m eval replay configs/eval_scripted.yaml --arm expert
+
+    Of each failure it also says whether what the answer needed was in the input.
+    """
+    from eval.replay import replay as step
+    from eval.replay import report_lines
+
+    if sessions:
+        found, changed = replay_sessions(sessions, out, arm)
+    else:
+        found, changed = step(_load(config, overrides), arm)
+    for line in report_lines(found, changed):
+        typer.echo(line)
+    if any(r.differences for r in found.values()):
+        raise typer.Exit(1)
 
 
 app.command()(suites)

@@ -18,9 +18,10 @@ from envs.config import UserError, load_config
 from envs.runs import read_json, read_jsonl, write_json_atomic, write_text_atomic
 from envs.scoring import Score
 from eval.config import EvalConfig
-from eval.freeze import Lock, LockError, check_score, read_lock, score_sources, tell_change
+from eval.freeze import Lock, LockError, check_score, read_lock, tell_change
 from eval.inference import compare_arms, infer
 from eval.metrics import Row
+from eval.sources import score_sources
 from eval.tables import HEADINGS, cell, section, table, text
 from eval.verdict import family_table, verdict_sections
 

@@ -109,6 +109,8 @@ class EvalConfig(Strict):
     decoding: Decoding = Decoding()
     batch_size: int = Field(default=16, ge=1)
     """Episodes in lock-step; results are stored after each such batch."""
+    repeats: int = Field(default=1, ge=1)
+    """How often every arm plays every sample, each time with other seeds; needs a temperature above 0 to tell anything."""
     reuse_tokens: int = Field(default=30_000, ge=0)
     """Read tokens whose keys and values an hf arm keeps between inferences: memory for speed (SmolLM2 in float32: 46 kB each)."""
     bootstrap: Bootstrap = Bootstrap()
@@ -126,7 +128,7 @@ class EvalConfig(Strict):
     primary_metric: Literal["pair_success", "task_correct"] = "pair_success"
     selection: str = "Checkpoints are chosen on validation probes of the training families alone."
     exclusion: str = "Only infrastructure errors are excluded, each counted and shown; a limit reached is a failure."
-    stopping: str = "Every arm plays every probe and session once; nothing is added after the first score."
+    stopping: str = "Every arm plays every probe and session the stated number of times; nothing is added after the first score."
     diagnostic: str = "What follows a failed turn changes no verdict; its tokens count."
 
     @field_validator("arms")
@@ -144,6 +146,12 @@ class EvalConfig(Strict):
         for name, arm in self.arms.items():
             if arm.policy == "script":
                 raise ValueError(f"arm {name!r} is a script of the seed suites: play it with python -m eval suites --arm")
+        greedy = [name for name, arm in self.arms.items() if arm.model]
+        if self.repeats > 1 and greedy and not self.decoding.temperature:
+            raise ValueError(
+                f"repeats: {self.repeats} at temperature 0: arm {greedy[0]!r} would say the same every time: set decoding.temperature "
+                "above 0, or repeats: 1"
+            )
         given = [("references", name) for name in self.references if "references" in self.model_fields_set]
         given += [("plain", self.plain)] if "plain" in self.model_fields_set else []
         given += [("inference.judged", name) for name in self.inference.judged]

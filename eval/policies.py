@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +13,9 @@ from envs.policies.unified import UnifiedExpert
 from envs.profiles import Profile
 from envs.trajectory import view_hash
 from eval.config import Arm, Decoding
+
+REPEAT_STEP = 1_000_003
+"""Between the seeds of two repeats: more than between those that two evaluations are given."""
 
 if TYPE_CHECKING:
     from envs.policies.hf import HFPolicy
@@ -27,6 +31,15 @@ class ModelPolicy:
         # Seeded by what is read, so that neither the batch nor a resumed run changes what is sampled.
         turns = self.model.generate([v.ids for v in views], seeds=[f"{self.seed}/{view_hash(v.ids)}" for v in views])
         return [Sampled(tuple(t.ids), self.chat.decode(t.ids), t.cut) for t in turns]
+
+
+def for_repeat(policy: Policy, repeat: int) -> Policy:
+    """The same policy drawing from the random streams of a repeat: same weights, another seed. A script has none: it says the same again."""
+    if not repeat or not hasattr(policy, "seed"):
+        return policy
+    other = copy.copy(policy)
+    other.seed = policy.seed + REPEAT_STEP * repeat
+    return other
 
 
 class Sampling(Protocol):

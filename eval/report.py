@@ -15,6 +15,8 @@ from eval.excerpts import worst_episodes
 from eval.freeze import TEXTS, Lock, LockError, read_lock
 from eval.metrics import FUNNEL, VARIANTS
 from eval.plots import correctness_against_tokens
+from eval.standing import code_lines, code_warnings
+from eval.store import read_meta
 from eval.tables import HEADINGS, Cell, Table
 from eval.tables import cell as _cell
 from eval.tables import section as _section
@@ -71,7 +73,8 @@ def _context(
     config: EvalConfig, lock: Lock, results: Mapping[str, Any], details: Mapping[str, Any], command: str
 ) -> dict[str, Any]:
     scores = read_jsonl(config.folder / "scores.jsonl")
-    starts = [start for arm in config.arms for start in _starts(config, arm)]
+    starts = {arm: [s for _, meta in read_meta(config.arm_folder(arm)) for s in meta["starts"]] for arm in config.arms}
+    last = [start for found in starts.values() for start in found] or [lock.provenance]
     decoding = config.decoding
     sections = [
         *verdict_sections(details["inference"]),
@@ -88,32 +91,19 @@ def _context(
         "split": results["split"],
         "families": sorted({row["family"] for row in scores}),
         "lock": lock.lock,
-        "code": _code([lock.provenance, *starts]),
-        "versions": ", ".join(f"{k} {v}" for k, v in (starts or [lock.provenance])[-1].get("versions", {}).items()),
+        "code": code_lines(lock.provenance, starts),
+        "versions": ", ".join(f"{k} {v}" for k, v in last[-1].get("versions", {}).items()),
         "decoding": f"temperature {decoding.temperature:g}, at most {decoding.max_new_tokens} new tokens, seed {decoding.seed}, "
         f"{decoding.dtype}; {config.bootstrap.resamples} resamples, seed {config.bootstrap.seed}",
         "command": command,
         "stated": [*((name.replace("_", " "), lock.stated[name]) for name in TEXTS), ("power", lock.stated["power"])],
-        "warnings": _warnings(details, [lock.provenance, *starts]),
+        "warnings": [*_incomplete(details), *code_warnings(lock.provenance, starts)],
         "sections": [section for section in sections if section],
         "episodes": worst_episodes(config, scores),
     }
 
 
-def _starts(config: EvalConfig, arm: str) -> list[dict[str, Any]]:
-    path = config.arm_folder(arm) / "meta.json"
-    return list(read_json(path)["starts"]) if path.is_file() else []
-
-
-def _code(states: Iterable[Mapping[str, Any]]) -> str:
-    seen = dict.fromkeys(
-        f"commit {(s.get('git_commit') or 'unknown')[:12]}" + (" with uncommitted changes" if s.get("git_dirty") else "")
-        for s in states
-    )
-    return "; ".join(seen)
-
-
-def _warnings(details: Mapping[str, Any], states: Sequence[Mapping[str, Any]]) -> list[str]:
+def _incomplete(details: Mapping[str, Any]) -> list[str]:
     lines = []
     for arm, h in details["health"].items():
         if h["scored"] < h["expected"]:
@@ -121,8 +111,6 @@ def _warnings(details: Mapping[str, Any], states: Sequence[Mapping[str, Any]]) -
                 f"Arm {arm} is incomplete: {h['scored']} of {h['expected']} episodes scored, {h['excluded_infrastructure']} "
                 f"excluded for infrastructure errors, {h['not_played']} not played. Its figures are over the rest."
             )
-    if any(s.get("git_dirty") for s in states):
-        lines.append("Made from code with uncommitted changes: the lock's hashes say which sources, the commit alone does not.")
     return lines
 
 
@@ -243,6 +231,12 @@ def _failures(details: Mapping[str, Any]) -> dict[str, Any]:
     note = "Excluded: the backend failed on every try. Errors count every failed try, also those that a later one made good."
     head = ["arm", *(f.replace("_", " ") for f in fields)]
     tables = [_table({"title": "episodes", "head": head, "rows": rows, "note": note})]
+    needed = details["needed_in_input"]
+    rows = [[arm, _text(found["in_input"]), _text(found["not_in_input"])] for arm, found in needed.items()]
+    note = "Of failed episodes: was what the first wrong answer needed in the exact input that it was written from?"
+    tables.append(
+        _table({"title": "the needed message", "head": ["arm", "in the input", "not in it"], "rows": rows, "note": note})
+    )
     for title, field in (("failures by cause", "causes"), ("how episodes ended", "reasons")):
         arms = {arm: _added(found[s][field] for s in ("probe", "session")) for arm, found in details["counts"].items()}
         kinds = sorted({k for found in arms.values() for k in found}, key=lambda k: -sum(a.get(k, 0) for a in arms.values()))
