@@ -190,18 +190,22 @@ def lay_shown(log: Log, case: Case, condition: Condition, window: str) -> None:
     damage = case.injection if condition in DAMAGED else None
     hidden = frozenset(damage.hide) if damage else frozenset()
     calls: dict[str, int] = {}
-    for place in [*(e.n for e in case.events), "end"]:
+
+    def lay_inserts(before: int | str) -> None:
         for insert in damage.insert if damage else ():
-            if insert.before == place:
+            if insert.before == before:
                 log.append("notice", f"[host_summary {insert.kind}] {insert.text}", window=window, run=BEFORE)
-        if condition == "closed_book" or place == "end" or place in hidden:
+
+    for event in case.events:
+        lay_inserts(event.n)
+        if condition == "closed_book" or event.n in hidden:
             continue
-        event = case.events[int(place) - 1]
         name = case.speaker(event.n) if event.role == "tool" else ""
         turn = calls.get(event.call_id, 0) if event.call_id is not None else 0
         seq = log.append(event.role, case.event_text(event.n), window=window, run=BEFORE, name=name, turn=turn).seq
         if event.call:
             calls[event.call.id] = seq
+    lay_inserts("end")
 
 
 def lay_log(log: Log, case: Case, window: str) -> None:

@@ -22,7 +22,7 @@ from envs.trajectory import Trajectory
 from eval.config import Arm, EvalConfig
 from eval.freeze import Lock, check_play, load_samples
 from eval.player import Job, Played, Sample, play_job
-from eval.policies import for_repeat, make_policy
+from eval.policies import REPEAT_STEP, for_repeat, make_policy
 from eval.score import check_arm
 from eval.store import Key, Shard
 
@@ -51,13 +51,14 @@ def chosen_arms(config: EvalConfig, arms: Sequence[str] | None) -> list[str]:
 def samples_of(config: EvalConfig, name: str, chat: ChatML) -> list[Sample]:
     """What an arm plays, in order: probes, then sessions, then both again for every further repeat."""
     probes, sessions = load_samples(config)
+    items: list[tuple[str, Probe | Session]] = [*(("probe", p) for p in probes), *(("session", s) for s in sessions)]
     arm = config.arms[name]
     profile = profile_of(arm)
     return [
-        Sample(("probe" if isinstance(s, Probe) else "session", s.id, repeat), hash_obj(s), _maker(s, arm, profile, chat), _recorder(name, repeat))
+        Sample((source, item.id, repeat), hash_obj(item), _maker(item, arm, profile, chat), _recorder(name, repeat))
         for repeat in range(config.repeats)
-        for s in (*probes, *sessions)
-    ]  # fmt: skip
+        for source, item in items
+    ]
 
 
 def profile_of(arm: Arm) -> Profile:
@@ -92,6 +93,7 @@ def _job(config: EvalConfig, name: str, lock: Lock, shard: Shard | None) -> Job:
         "arm": name,
         "settings": arm.model_dump(mode="json"),
         "decoding": config.decoding.model_dump(mode="json"),
+        "seeds": [config.decoding.seed + REPEAT_STEP * repeat for repeat in range(config.repeats)],
         "backbone": {key.removeprefix(prefix): value for key, value in lock.backbone.items() if key.startswith(prefix)},
     }
     return Job(

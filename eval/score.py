@@ -51,11 +51,7 @@ def score(config: EvalConfig) -> dict[str, Any]:
         raise UserError(f"{config.folder / 'arms'}: no episode is stored: run the run command first")
     write_jsonl_atomic(
         config.folder / "scores.jsonl",
-        (
-            {**asdict(r), "cause": cause(r), "needed_in_input": needed[arm][r.source, r.sample, r.repeat]}
-            for arm, found in rows.items()
-            for r in found
-        ),
+        ({**asdict(r), "cause": cause(r), "needed_in_input": needed[arm][r.key]} for arm, found in rows.items() for r in found),
     )
     results, details = summarise(config, lock.lock, rows)
     details["health"] = health

@@ -9,7 +9,7 @@ The folder holds ``lock.json``, ``arms/<arm>/episodes.jsonl`` (one CaseRecord a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -181,10 +181,7 @@ def freeze(config: SessionsConfig, cases: Sequence[Case], *, new: bool = False) 
     if path.is_file():
         old = read_lock_at(path)
         before, after = {**old.rules, **old.backbone}, {**now.rules, **now.backbone}
-        sides = [
-            {k: v for k, v in one.items() if not _of_arm(k) or k in other} for one, other in ((before, after), (after, before))
-        ]
-        if changed := tell_change(*sides):
+        if changed := tell_change(_beside(before, after), _beside(after, before)):
             if not new:
                 raise LockError(
                     f"{path}: {changed}: undo that change, give another --out, or --new (earlier results are kept apart)"
@@ -203,8 +200,9 @@ def freeze(config: SessionsConfig, cases: Sequence[Case], *, new: bool = False) 
     return now
 
 
-def _of_arm(entry: str) -> bool:
-    return entry.startswith(("arm.", "backbone."))
+def _beside(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    """The entries of ``one`` without those of arms that ``other`` has not: an arm may join."""
+    return {k: v for k, v in one.items() if k in other or not k.startswith(("arm.", "backbone."))}
 
 
 def check_arm(config: SessionsConfig, lock: Lock, name: str) -> None:

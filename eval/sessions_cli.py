@@ -41,7 +41,7 @@ def run_sessions(
         typer.echo(f"{name}: {found.now} played, {found.before} were stored" + (f", {found.owed} OWED" if found.owed else ""))
         owed += found.owed
     whole = config.model_copy(update={"arms": _all_arms(lock, config)})
-    report, results = write_report(whole, lock, cases)
+    report = write_report(whole, lock, cases)
     typer.echo("\n" + table_of(report))
     typer.echo(f"\n{config.folder / 'results.json'} and {config.folder / 'report.md'}")
     if owed:
@@ -65,8 +65,8 @@ def _all_arms(lock: Lock, config: SessionsConfig) -> dict[str, Any]:
     return {name: arm for name, arm in arms.items() if config.arm_folder(name).is_dir()}
 
 
-def write_report(config: SessionsConfig, lock: Lock, cases: Sequence[Case]) -> tuple[str, dict[str, Any]]:
-    """Judge what is stored and write both files; returns them."""
+def write_report(config: SessionsConfig, lock: Lock, cases: Sequence[Case]) -> str:
+    """Judge what is stored and write ``results.json`` and ``report.md``; returns the latter."""
     from eval.session_table import by_damage, failures, figures, markdown
     from eval.sessions import check_arm, expected_keys, stored
     from eval.standing import code_lines, code_warnings
@@ -110,7 +110,7 @@ def write_report(config: SessionsConfig, lock: Lock, cases: Sequence[Case]) -> t
     report = markdown(front, warnings, results)
     write_json_atomic(config.folder / "results.json", results)
     write_text_atomic(config.folder / "report.md", report)
-    return report, results
+    return report
 
 
 def table_of(report: str) -> str:

@@ -87,11 +87,12 @@ def score_sources(roots: Iterable[str] = SCORE, root: Path | None = None) -> dic
 
 
 def prompt_files(names: Iterable[str], root: Path | None = None) -> dict[str, str]:
-    """``prompt.file.<name>`` of the prompt files of these prompts, to the byte."""
+    """``prompt.file.<name>`` of the files of these prompts, named or given by their path, to the byte."""
     root = root or ROOT
     wanted = {*names, "maintenance"}
     files = sorted(p for p in (root / "envs" / "prompts").glob("*.txt") if p.name.split(".")[0] in wanted)
-    return {f"prompt.file.{p.name}": file_hash(p) for p in files}
+    given = sorted(name for name in wanted if name.endswith(".txt"))
+    return {f"prompt.file.{p.name}": file_hash(p) for p in files} | {f"prompt.file.{n}": file_hash(Path(n)) for n in given}
 
 
 def policy_files(roots: Iterable[str], root: Path | None = None) -> list[Path]:

@@ -34,7 +34,7 @@ def main(path: str, kills: int, seed: int) -> None:
         child = os.fork()
         if not child:
             slow_disk()
-            sys.stderr = open(os.devnull, "w")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # no bars
             run(config)
             os._exit(0)
         if number:  # after some more episodes, never so many that nothing is left for the next kills
