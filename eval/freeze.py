@@ -27,7 +27,7 @@ from eval.config import EvalConfig, check_split
 from eval.power import statement
 from eval.sources import files_hash, play_sources, policy_files, prompt_files, score_sources, task_sources
 
-SCRIPTS = ("envs.policies.scripted", "envs.policies.unified", "envs.policies.sessions")
+SCRIPTS = ("envs.policies.scripted", "envs.policies.flawed", "envs.policies.unified", "envs.policies.sessions")
 MODELS = ("envs.policies.hf",)
 PLAYED = ("source.play.", "source.tasks.", "profile.", "limits.", "tool_syntax.", "prompt.", "chat.")
 """Rules that decide what is played and no more: stored episodes are scored without them."""
