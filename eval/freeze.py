@@ -7,7 +7,6 @@ scripted ones). Each entry is one hash, so a mismatch can name what changed. Res
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -21,7 +20,7 @@ from envs.chat import get_chat
 from envs.config import UserError, dump_config
 from envs.hashes import SOURCES
 from envs.profiles import get_profile, prompt_hash
-from envs.runs import hash_obj, provenance, read_json, read_jsonl, write_json_atomic, write_text_atomic
+from envs.runs import hash_obj, provenance, read_json, read_jsonl, sha256_file, write_json_atomic, write_text_atomic
 from envs.tasks.base import Probe, Session
 from eval.config import Arm, EvalConfig, check_split
 
@@ -123,13 +122,15 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
             for p, n in _used(config, lambda arm: (arm.profile, arm.prompt))
         },
         "prompt.maintenance": prompt_hash("maintenance"),
-        **{f"source.play.envs/{name}.py": _file_hash(path) for name in PLAY_SOURCES if (path := ENVS / f"{name}.py").is_file()},
-        **{f"source.score.envs/{name}.py": _file_hash(path) for name in SCORE_SOURCES if (path := ENVS / f"{name}.py").is_file()},
-        "source.score.envs/tasks/base.py": _file_hash(ENVS / "tasks" / "base.py"),
-        "source.score.eval/metrics.py": _file_hash(EVAL / "metrics.py"),
+        **{f"source.play.envs/{name}.py": sha256_file(path) for name in PLAY_SOURCES if (path := ENVS / f"{name}.py").is_file()},
+        **{
+            f"source.score.envs/{name}.py": sha256_file(path) for name in SCORE_SOURCES if (path := ENVS / f"{name}.py").is_file()
+        },
+        "source.score.envs/tasks/base.py": sha256_file(ENVS / "tasks" / "base.py"),
+        "source.score.eval/metrics.py": sha256_file(EVAL / "metrics.py"),
     }
     if any(arm.manager for arm in config.arms.values()):
-        rules |= {f"source.play.envs/managers/{p.name}": _file_hash(p) for p in sorted((ENVS / "managers").glob("*.py"))}
+        rules |= {f"source.play.envs/managers/{p.name}": sha256_file(p) for p in sorted((ENVS / "managers").glob("*.py"))}
     backbone: dict[str, str] = {}
     for name, arm in config.arms.items() if weights else ():
         backbone |= {f"backbone.{name}.{part}": value for part, value in hashed(arm.model, arm.model or config.tokenizer).items()}
@@ -208,13 +209,8 @@ def _used(config: EvalConfig, field: Callable[[Arm], Any]) -> list[Any]:
     return list(dict.fromkeys(field(arm) for arm in config.arms.values()))
 
 
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _files_hash(files: Iterable[Path]) -> str:
-    return hash_obj([[p.name, _file_hash(p)] for p in sorted(files, key=lambda p: p.name)])
+    return hash_obj([[p.name, sha256_file(p)] for p in sorted(files, key=lambda p: p.name)])
 
 
 def _weights_hash(model: str) -> str:
