@@ -10,8 +10,9 @@ with the ids that its text encodes to (or begins with a line feed, which Qwen's 
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from envs.chat import ChatML, ChatRole, Message
+from envs.chat import END, ChatML, ChatRole, Message
 
 ROLES: tuple[ChatRole, ...] = ("system", "user", "assistant")
 _MARK = "content"
@@ -23,7 +24,12 @@ def chat_template(chat: ChatML) -> str:
     opening = _literal({role: before for role, (before, _) in around.items()})
     (closing,) = {after for _, after in around.values()}
     refusal = f"this model was trained on messages of {', '.join(ROLES)} alone"
+    # The writer knows a hybrid model by the switch in its template, so it must find it in this one too.
+    switch = "enable_thinking"
+    hybrid = switch in str(getattr(chat.tokenizer, "chat_template", None) or "")
+    note = f"{{# {switch} is off: every turn opens with an empty thought #}}" if hybrid else ""
     return (
+        f"{note}"
         "{% for message in messages %}"
         f"{{% if message['role'] not in {_literal(ROLES)} %}}{{{{ raise_exception({_literal(refusal)}) }}}}{{% endif %}}"
         f"{{{{ {opening}[message['role']] + message['content'] + {_literal(closing)} }}}}"
@@ -46,3 +52,17 @@ def _text(chat: ChatML, ids: list[int]) -> str:
 def _literal(value: object) -> str:
     """A Jinja literal: its strings, lists and mappings are written as JSON's."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def response_template(chat: ChatML) -> dict[str, Any] | None:
+    """For ``tokenizer.response_template``: a turn's text is its content, whole and as it was sampled.
+
+    Without it ``transformers serve`` takes thoughts and JSON calls out of the turns of a Qwen model. None where the tokenizer has
+    no marks of either, and a turn is not taken apart anyway.
+    """
+    known = chat.tokenizer.get_vocab()
+    if not {"<think>", "<tool_call>"} & known.keys():
+        return None
+    ends = [t for t in (END, "<|endoftext|>") if t in known]
+    field = {"close": ends, "content": "text", "content_args": {"strip": False}}
+    return {"defaults": {"role": "assistant"}, "start_anchor": _text(chat, chat.render([])), "fields": {"content": field}}

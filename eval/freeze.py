@@ -22,7 +22,7 @@ from envs.hashes import SOURCES
 from envs.profiles import get_profile, prompt_hash
 from envs.runs import hash_obj, provenance, read_json, read_jsonl, sha256_file, write_json_atomic, write_text_atomic
 from envs.tasks.base import Probe, Session
-from eval.config import Arm, EvalConfig, check_split
+from eval.config import WHERE, Arm, EvalConfig, check_split
 
 ENVS = Path(envs.__file__).parent
 EVAL = Path(__file__).parent
@@ -115,7 +115,7 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
         "bootstrap": hash_obj(config.bootstrap),
         "comparison": hash_obj([config.references, config.plain]),
         **{f"text.{name}": hash_obj(getattr(config, name)) for name in TEXTS},
-        **{f"arm.{name}": hash_obj(arm) for name, arm in config.arms.items()},
+        **{f"arm.{name}": hash_obj(arm.model_dump(mode="json", exclude=set(WHERE))) for name, arm in config.arms.items()},
         **{f"profile.{name}": get_profile(name).hash for name in _used(config, lambda arm: arm.profile)},
         **{
             f"prompt.{p}.{n}": prompt_hash(n, get_profile(p).managed, get_profile(p).syntax)
@@ -133,7 +133,8 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
         rules |= {f"source.play.envs/managers/{p.name}": sha256_file(p) for p in sorted((ENVS / "managers").glob("*.py"))}
     backbone: dict[str, str] = {}
     for name, arm in config.arms.items() if weights else ():
-        backbone |= {f"backbone.{name}.{part}": value for part, value in hashed(arm.model, arm.model or config.tokenizer).items()}
+        parts = hashed(arm.policy, arm.model, arm.model or config.tokenizer)
+        backbone |= {f"backbone.{name}.{part}": value for part, value in parts.items()}
     stated = config.model_dump(mode="json", exclude={"name", "out", "batch_size", "reuse_tokens", "worst"})
     stated["power"] = _power(probes, sessions)
     return Lock(name=config.name, lock=hash_obj([rules, backbone]), rules=rules, backbone=backbone, stated=stated)
@@ -155,9 +156,13 @@ def load_samples(config: EvalConfig) -> tuple[list[Probe], list[Session]]:
     return probes, sessions
 
 
-def backbone_of(model: str | None, tokenizer: str) -> dict[str, str]:
-    """Hashes of what acts in an arm: tokenizer and source, and the weights of a model (``None``: a scripted policy)."""
-    sources = ("hf", "base") if model else ("expert", "knowledge", "rulings", "scripted", "unified", "reading", "base")
+def backbone_of(policy: str, model: str | None, tokenizer: str) -> dict[str, str]:
+    """Hashes of what acts in an arm: tokenizer and source, and the weights of a model, where there is one.
+
+    Of a served model that is the folder that the config names; no lock can tell what the server has loaded.
+    """
+    scripted = ("expert", "knowledge", "rulings", "scripted", "unified", "reading", "base")
+    sources = {"hf": ("hf", "base"), "openai": ("openai", "base")}.get(policy, scripted)
     files = [path for name in sources if (path := ENVS / "policies" / f"{name}.py").is_file()]
     hashes = {"source": _files_hash(files), "tokenizer": _tokenizer_hash(tokenizer)}
     return {"weights": _weights_hash(model), **hashes} if model else hashes

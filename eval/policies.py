@@ -1,4 +1,4 @@
-"""An arm's policy: a scripted one, or a transformers model behind ``act(views)``."""
+"""An arm's policy: a scripted one, a transformers model or a served one, behind ``act(views)``."""
 
 from __future__ import annotations
 
@@ -51,11 +51,24 @@ def make_policy(arm: Arm, config: Sampling, chat: ChatML, profile: Profile) -> P
         raise ValueError("a script plays one episode: its suite makes it")
     if arm.policy == "expert" and profile.windows:
         return UnifiedExpert(chat, profile)
+    decoding = config.decoding
+    if arm.policy == "openai":
+        from envs.policies.openai import OpenAIPolicy
+
+        return OpenAIPolicy(
+            chat,
+            base_url=arm.base_url or "",
+            model=arm.served_model or "",
+            api_key_env=arm.api_key_env or "OPENAI_API_KEY",
+            max_new_tokens=decoding.max_new_tokens,
+            temperature=decoding.temperature,
+            seed=decoding.seed,
+            concurrency=config.batch_size,
+        )
     if arm.policy != "hf":
         return SCRIPTED[arm.policy](chat, profile.view_budget)
     from envs.policies.hf import HFPolicy  # torch only where a model plays
 
-    decoding = config.decoding
     model = HFPolicy(
         arm.model,
         max_new_tokens=decoding.max_new_tokens,

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from envs.chat import END, ChatML, Message
-from envs.chat_template import chat_template
+from envs.chat_template import chat_template, response_template
 from envs.config import ConfigError, Strict, UserError
 from envs.hashes import SOURCES, protocol_of, rules_record
 from envs.runs import DataError, provenance, read_json, sha256_file, write_json_atomic
@@ -209,7 +209,7 @@ def _tokenizer(origin: Origin, name: str) -> tuple[Any, ChatML]:
     source = origin.weights[name]
     tokenizer = load_tokenizer(source if (source / "tokenizer_config.json").is_file() else origin.model)
     chat = ChatML(tokenizer)
-    tokenizer.chat_template = chat_template(chat)
+    tokenizer.chat_template, tokenizer.response_template = chat_template(chat), response_template(chat)
     tokenizer.eos_token = END
     tokenizer.padding_side = "left"
     return tokenizer, chat
