@@ -35,6 +35,8 @@ class Arm(Strict):
     """Of the server's API, ``http://localhost:8000/v1`` say; for ``openai`` only. Not locked: the server may move."""
     api_key_env: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Environment variable that holds the server's key (default: OPENAI_API_KEY); for ``openai`` only, not locked."""
+    endpoint: Literal["chat", "ids"] | None = Field(default=None, exclude_if=lambda name: name is None)
+    """How an ``openai`` arm asks: ``chat`` (default) sends messages, which any server takes; ``ids`` sends and gets token ids, vLLM alone."""
     script: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Script of a seed suite, by name; for policy ``script`` only, which plays the seed suites alone."""
     profile: str = "core@1"
@@ -67,7 +69,7 @@ class Arm(Strict):
                 raise ValueError(
                     f"policy 'openai' needs {name}: the server's address, and the model's name there (GET /v1/models)"
                 )
-        for name in ("base_url", "served_model", "api_key_env"):
+        for name in ("base_url", "served_model", "api_key_env", "endpoint"):
             if self.policy != "openai" and getattr(self, name):
                 raise ValueError(f"policy {self.policy!r} takes no {name}: drop it, or use policy: openai")
         if self.manager and self.manager not in MANAGERS:

@@ -162,7 +162,7 @@ def backbone_of(policy: str, model: str | None, tokenizer: str) -> dict[str, str
     Of a served model that is the folder that the config names; no lock can tell what the server has loaded.
     """
     scripted = ("expert", "knowledge", "rulings", "scripted", "unified", "reading", "base")
-    sources = {"hf": ("hf", "base"), "openai": ("openai", "base")}.get(policy, scripted)
+    sources = {"hf": ("hf", "base"), "openai": ("openai", "vllm", "base")}.get(policy, scripted)
     files = [path for name in sources if (path := ENVS / "policies" / f"{name}.py").is_file()]
     hashes = {"source": _files_hash(files), "tokenizer": _tokenizer_hash(tokenizer)}
     return {"weights": _weights_hash(model), **hashes} if model else hashes

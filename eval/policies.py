@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from envs.chat import ChatML
 from envs.policies.base import Policy, Sampled, View
@@ -15,12 +16,13 @@ from eval.config import Arm, Decoding
 
 if TYPE_CHECKING:
     from envs.policies.hf import HFPolicy
+    from envs.policies.vllm import VLLMServerPolicy
 
 
 class ModelPolicy:
     """A model that acts on views: the view's ids in, exactly the sampled ids out."""
 
-    def __init__(self, model: HFPolicy, chat: ChatML, seed: int) -> None:
+    def __init__(self, model: HFPolicy | VLLMServerPolicy, chat: ChatML, seed: int) -> None:
         self.model, self.chat, self.seed = model, chat, seed
 
     def act(self, views: Sequence[View]) -> list[Sampled]:
@@ -51,24 +53,13 @@ def make_policy(arm: Arm, config: Sampling, chat: ChatML, profile: Profile) -> P
         raise ValueError("a script plays one episode: its suite makes it")
     if arm.policy == "expert" and profile.windows:
         return UnifiedExpert(chat, profile)
-    decoding = config.decoding
     if arm.policy == "openai":
-        from envs.policies.openai import OpenAIPolicy
-
-        return OpenAIPolicy(
-            chat,
-            base_url=arm.base_url or "",
-            model=arm.served_model or "",
-            api_key_env=arm.api_key_env or "OPENAI_API_KEY",
-            max_new_tokens=decoding.max_new_tokens,
-            temperature=decoding.temperature,
-            seed=decoding.seed,
-            concurrency=config.batch_size,
-        )
+        return _served(arm, config, chat)
     if arm.policy != "hf":
         return SCRIPTED[arm.policy](chat, profile.view_budget)
     from envs.policies.hf import HFPolicy  # torch only where a model plays
 
+    decoding = config.decoding
     model = HFPolicy(
         arm.model,
         max_new_tokens=decoding.max_new_tokens,
@@ -79,3 +70,26 @@ def make_policy(arm: Arm, config: Sampling, chat: ChatML, profile: Profile) -> P
         reuse_tokens=config.reuse_tokens,
     )
     return ModelPolicy(model, chat, decoding.seed)
+
+
+def _served(arm: Arm, config: Sampling, chat: ChatML) -> Policy:
+    """The policy of an ``openai`` arm. Raises ModelError where a server of ids doesn't answer."""
+    decoding, key = config.decoding, arm.api_key_env or "OPENAI_API_KEY"
+    settings: dict[str, Any] = {
+        "max_new_tokens": decoding.max_new_tokens, "temperature": decoding.temperature, "seed": decoding.seed,
+        "concurrency": config.batch_size,
+    }  # fmt: skip
+    if arm.endpoint == "ids":
+        from envs.policies.vllm import VLLMServerPolicy
+
+        server = VLLMServerPolicy(
+            arm.base_url or "",
+            tokenizer=chat.tokenizer,
+            served=arm.served_model,
+            api_key=os.environ.get(key) or "none",
+            **settings,
+        )
+        return ModelPolicy(server, chat, decoding.seed)
+    from envs.policies.openai import OpenAIPolicy
+
+    return OpenAIPolicy(chat, base_url=arm.base_url or "", model=arm.served_model or "", api_key_env=key, **settings)

@@ -6,20 +6,19 @@
 Views go out as chat messages, so the server renders and encodes them with its own template: weights that ``python -m rl export`` wrote
 carry one that gives the ids of training. The server's count of prompt tokens is held against the view's; another count is an error.
 A chat endpoint returns text, not ids: the record holds the ids that our chat writer makes of it, which are not always those that were
-sampled. A server that takes and returns ids deserves a subclass whose :meth:`turn` does so.
+sampled. vLLM takes and returns ids: :class:`envs.policies.vllm.VLLMServerPolicy` asks for those.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from envs.chat import ChatML
 from envs.config import UserError
-from envs.policies.base import Sampled, View
+from envs.policies.base import Sampled, View, seed_number
 from envs.trajectory import view_hash
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class OpenAIPolicy:
 
     async def _act(self, views: Sequence[View]) -> list[Sampled]:
         try:
-            from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI
+            from openai import AsyncOpenAI
         except ImportError:
             raise EndpointError("policy openai: package openai isn't installed: pip install -e '.[serve]'") from None
         gate = asyncio.Semaphore(self.concurrency)
@@ -88,40 +87,22 @@ class OpenAIPolicy:
                 # The first failure cancels the requests that are still out.
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(one(view)) for view in views]
-            except* APITimeoutError as group_error:
-                raise EndpointError(
-                    f"{self.base_url}: no answer within {self.timeout:g} s, {self.retries + 1} times: a larger machine, or fewer "
-                    "requests at once"
-                ) from group_error.exceptions[0]
-            except* APIConnectionError as group_error:
-                raise EndpointError(
-                    f"{self.base_url}: no server answers there ({_first(group_error)}): start it, or mend base_url"
-                ) from group_error.exceptions[0]
-            except* APIStatusError as group_error:
-                raise EndpointError(
-                    f"{self.base_url}: model {self.model!r}: the server answers {_first(group_error)}: "
-                    "GET /v1/models names what it serves, its log tells the rest"
-                ) from group_error.exceptions[0]
-            except* APIError as group_error:
-                raise EndpointError(f"{self.base_url}: {_first(group_error)}: see the server's log") from group_error.exceptions[
-                    0
-                ]
-            except* EndpointError as group_error:
-                raise group_error.exceptions[0] from None
+            except ExceptionGroup as group:
+                raise self._told(group.exceptions[0]) from group.exceptions[0]
         return [task.result() for task in tasks]
 
     async def turn(self, client: AsyncOpenAI, view: View) -> Sampled:
-        """One view's turn through chat completions; what a server of ids overrides. Raises EndpointError and the client's errors."""
+        """One view's turn. Raises EndpointError and the client's errors."""
         extra: dict[str, Any] = {"stop": list(self.stop)} if self.stop else {}
         answer = await client.chat.completions.create(
             model=self.model,
             messages=[message.as_dict() for message in view.messages],  # type: ignore[misc]
             temperature=self.temperature,
             max_tokens=self.max_new_tokens,
-            seed=self.seed_of(view),
+            seed=seed_number(f"{self.seed}/{view_hash(view.ids)}"),
             **extra,
         )
-        self.check_count(view, answer.usage.prompt_tokens if answer.usage else None)
+        self._check_count(view, answer.usage.prompt_tokens if answer.usage else None)
         if not answer.choices:
             raise EndpointError(f"{self.base_url}: model {self.model!r}: an answer without a choice: see the server's log")
         choice = answer.choices[0]
@@ -137,11 +118,7 @@ class OpenAIPolicy:
         cut = choice.finish_reason == "length" and used <= len(ids)
         return Sampled(ids if cut else self.chat.turn_ids(text), text, cut)
 
-    def seed_of(self, view: View) -> int:
-        """The request's seed, 31 bits."""
-        return int(hashlib.sha256(f"{self.seed}/{view_hash(view.ids)}".encode()).hexdigest(), 16) % 2**31
-
-    def check_count(self, view: View, counted: int | None) -> None:
+    def _check_count(self, view: View, counted: int | None) -> None:
         """Raise EndpointError unless the server counted the view's tokens as the chat writer does."""
         if counted is None:
             raise EndpointError(
@@ -154,7 +131,26 @@ class OpenAIPolicy:
                 "tokenizer or chat template than the policy's: serve what python -m rl export wrote, and name that folder as the model"
             )
 
+    def _told(self, error: Exception) -> Exception:
+        """The client's error with server and remedy; any other as it is."""
+        from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAIError
 
-def _first(group: BaseExceptionGroup) -> str:
-    """The first error of a group, in one line."""
-    return " ".join(str(group.exceptions[0]).split())[:300]
+        if isinstance(error, APITimeoutError):
+            return EndpointError(
+                f"{self.base_url}: no answer within {self.timeout:g} s, {self.retries + 1} times: a larger machine, or fewer requests "
+                "at once"
+            )
+        if isinstance(error, APIConnectionError):
+            return EndpointError(f"{self.base_url}: no server answers there ({_short(error)}): start it, or mend base_url")
+        if isinstance(error, APIStatusError):
+            return EndpointError(
+                f"{self.base_url}: model {self.model!r}: the server answers {error.status_code} {_short(error.response.text)}: "
+                "GET /v1/models names what it serves, its log tells the rest"
+            )
+        return (
+            EndpointError(f"{self.base_url}: {_short(error)}: see the server's log") if isinstance(error, OpenAIError) else error
+        )
+
+
+def _short(text: object) -> str:
+    return " ".join(str(text).split())[:300]
