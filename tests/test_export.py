@@ -1,4 +1,4 @@
-"""Export: merged weights, the chat template against the chat writer, the card's hashes, and what is refused."""
+"""Export: merged weights, the card's hashes, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from envs.chat import ChatML, Message, get_chat
+from envs.chat import ChatML, get_chat
 from envs.chat_template import chat_template
 from envs.config import UserError, load_config
 from envs.episode import Episode, play
 from envs.hashes import protocol_hash, rules_record
 from envs.policies.expert import Expert
-from envs.policies.qwen import ranks_file
-from envs.policies.smollm2 import load_tokenizer
 from envs.profiles import get_profile
 from envs.runs import DataError, append_jsonl, read_json, sha256_file, write_json_atomic, write_jsonl_atomic
 from envs.tasks import get_family
@@ -30,7 +28,7 @@ from eval.config import EvalConfig
 from eval.freeze import freeze
 from rl.__main__ import app
 from rl.config import RLConfig
-from rl.export import check, export, read_export, template_ids
+from rl.export import check, export, read_export
 from rl.origin import base_of, lineage, read_origin
 from rl.run import made_of, run
 from sft.config import SFTStageConfig
@@ -104,52 +102,6 @@ def lock(probes, tmp_path_factory) -> Path:
 @pytest.fixture
 def made(trained, tmp_path) -> Path:
     return export(trained, tmp_path / "made")[0]
-
-
-# -- the template ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["smollm2", "qwen"])
-def test_a_chat_endpoint_gets_the_ids_of_training(name, trajectories):
-    if name == "qwen" and ranks_file() is None:
-        pytest.skip("package dashscope, which carries Qwen's tokenizer, isn't installed")
-    tokenizer = load_tokenizer(name)
-    chat = ChatML(tokenizer)
-    own = tokenizer.chat_template
-    views = [
-        [Message("user", "Hello")],
-        [Message("system", ""), Message("user", " a\n\n"), Message("assistant", "\nb "), Message("user", "漢 7")],
-    ]
-    views += [
-        [Message("user", "a"), Message("assistant", "<think>\nb\n</think>\n\nc"), Message("user", "d"), Message("user", "e")]
-    ]
-    views += [view for trajectory in trajectories for view in trajectory.views()]
-    plain = [[Message(m.role, m.content, m.ids and chat.turn_ids(m.content)) for m in view] for view in views]
-    tokenizer.chat_template = own
-    assert any(template_ids(tokenizer, view) != chat.render(view) for view in plain), "the model's own template would do"
-    tokenizer.chat_template = chat_template(chat)
-    for view in plain:
-        assert template_ids(tokenizer, view) == chat.render(view)
-    with pytest.raises(Exception, match="system, user, assistant"):
-        tokenizer.apply_chat_template([{"role": "tool", "content": "x"}])
-
-
-def test_the_template_follows_the_writer():
-    class Thoughtless(ChatML):
-        """A writer that opens a turn with an empty thought, as for hybrid models."""
-
-        def __init__(self, tokenizer):
-            super().__init__(tokenizer)
-            self.generation = (*self.generation, *self.encode("<think>\n\n</think>\n\n"))
-
-    if ranks_file() is None:
-        pytest.skip("package dashscope, which carries Qwen's tokenizer, isn't installed")
-    tokenizer = load_tokenizer("qwen")
-    chat = Thoughtless(tokenizer)
-    tokenizer.chat_template = chat_template(chat)
-    view = [Message("user", "a"), Message("assistant", "b", chat.turn_ids("b")), Message("user", "c")]
-    assert template_ids(tokenizer, view) == chat.render(view)
-    assert "<think>" in tokenizer.apply_chat_template([m.as_dict() for m in view], tokenize=False)
 
 
 # -- weights ---------------------------------------------------------------------------------------------------------
