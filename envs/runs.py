@@ -189,9 +189,17 @@ def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file: check the path, or run the stage that writes it") from None
+        raise _missing(path) from None
     except OSError as error:
-        raise DataError(f"{path}: can't be read ({error.strerror or error}): check the path and its permissions") from None
+        raise _unreadable(path, error) from None
+
+
+def _missing(path: Path) -> DataError:
+    return DataError(f"{path}: no such file: check the path, or run the stage that writes it")
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path}: can't be read ({error.strerror or error}): check the path and its permissions")
 
 
 def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
@@ -209,6 +217,17 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
 def sha256_text(text: str) -> str:
     """Hex SHA-256 of the text's UTF-8 bytes."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sha256_file(path: str | Path) -> str:
+    """Hex SHA-256 of a file, read in a stream. Raises DataError."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise _missing(Path(path)) from None
+    except OSError as error:
+        raise _unreadable(Path(path), error) from None
 
 
 def hash_obj(obj: Any) -> str:

@@ -22,9 +22,21 @@ HELD_OUT = frozenset(HELD_OUT_FAMILIES) | {
 class Arm(Strict):
     """One contestant: who acts, under which profile and prompt, over whose view."""
 
-    policy: Literal["hf", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script"]
+    policy: Literal[
+        "hf", "openai", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script"
+    ]
     model: str | None = None
-    """Model name or folder; for ``hf`` only."""
+    """Model name or folder; for ``hf``, and for ``openai`` the same weights as the server's: their tokenizer counts, their hash is
+    locked. An ``openai`` arm without one counts with ``tokenizer``, and nothing says what was served.
+    """
+    served_model: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """The model's name on the server; for ``openai`` only."""
+    base_url: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Of the server's API, ``http://localhost:8000/v1`` say; for ``openai`` only. Not locked: the server may move."""
+    api_key_env: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Environment variable that holds the server's key (default: OPENAI_API_KEY); for ``openai`` only, not locked."""
+    endpoint: Literal["chat", "ids"] | None = Field(default=None, exclude_if=lambda name: name is None)
+    """How an ``openai`` arm asks: ``chat`` (default) sends messages, which any server takes; ``ids`` sends and gets token ids, vLLM alone."""
     script: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Script of a seed suite, by name; for policy ``script`` only, which plays the seed suites alone."""
     profile: str = "core@1"
@@ -46,12 +58,20 @@ class Arm(Strict):
             raise ValueError("policy 'script' and script go together: give policy: script with script: pass, or neither")
         # The expert alone reads windows; the controls read core@1 and plain views.
         reads = ("core@1", "plain@1") if self.policy != "expert" or not get_profile(self.profile).windows else (self.profile,)
-        if self.policy not in ("hf", "script") and self.profile not in reads:
+        if self.policy not in ("hf", "openai", "script") and self.profile not in reads:
             raise ValueError(f"policy {self.policy!r} cannot read views of {self.profile}: use core@1 or plain@1, or policy: hf")
         if self.policy == "hf" and not self.model:
             raise ValueError("policy 'hf' needs a model: add model: smollm2, or a model folder")
-        if self.model and self.policy != "hf":
+        if self.model and self.policy not in ("hf", "openai"):
             raise ValueError(f"policy {self.policy!r} takes no model: drop model, or use policy: hf")
+        for name in ("base_url", "served_model"):
+            if self.policy == "openai" and not getattr(self, name):
+                raise ValueError(
+                    f"policy 'openai' needs {name}: the server's address, and the model's name there (GET /v1/models)"
+                )
+        for name in ("base_url", "served_model", "api_key_env", "endpoint"):
+            if self.policy != "openai" and getattr(self, name):
+                raise ValueError(f"policy {self.policy!r} takes no {name}: drop it, or use policy: openai")
         if self.manager and self.manager not in MANAGERS:
             raise ValueError(f"unknown manager {self.manager!r}: choose one of {', '.join(MANAGERS)}")
         if self.manager and self.profile != "plain@1":
@@ -61,8 +81,12 @@ class Arm(Strict):
         return self
 
 
+WHERE = ("base_url", "api_key_env")
+"""Fields of an arm that say where it is played and not what it is: left out of the lock."""
+
+
 class Decoding(Strict):
-    """How hf arms sample. ``temperature`` 0 is greedy."""
+    """How hf and openai arms sample (``dtype``: hf alone). ``temperature`` 0 is greedy."""
 
     temperature: float = Field(default=0.0, ge=0)
     max_new_tokens: int = Field(default=96, ge=1)
@@ -105,7 +129,7 @@ class EvalConfig(Strict):
     split: Literal["val", "held_out"] = "val"
     arms: dict[str, Arm] = Field(min_length=1)
     tokenizer: str = "smollm2"
-    """Tokenizer that counts for the scripted arms; an hf arm counts with its own."""
+    """Tokenizer that counts for the arms without a model; the others count with their own."""
     decoding: Decoding = Decoding()
     batch_size: int = Field(default=16, ge=1)
     """Episodes in lock-step; results are stored after each such batch."""

@@ -15,7 +15,7 @@ EVENTS = 40
 
 def worst_episodes(config: EvalConfig, scores: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """At most ``config.worst`` failed episodes, lowest quality first, arms in turn; model arms alone where there are any."""
-    models = [name for name, arm in config.arms.items() if arm.policy == "hf"]
+    models = [name for name, arm in config.arms.items() if arm.policy in ("hf", "openai")]
     queues = []
     for arm in models or list(config.arms):
         failed = [row for row in scores if row["arm"] == arm and not row["score"]["task_correct"]]

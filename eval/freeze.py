@@ -23,12 +23,13 @@ from envs.hashes import tokenizer_hash
 from envs.profiles import COMPACT_LINES, get_profile, prompt_hash
 from envs.runs import hash_obj, provenance, read_json, read_jsonl, write_json_atomic, write_text_atomic
 from envs.tasks.base import Probe, Session
-from eval.config import EvalConfig, check_split
+from eval.config import WHERE, EvalConfig, check_split
 from eval.power import statement
 from eval.sources import files_hash, play_sources, policy_files, prompt_files, score_sources, task_sources
 
 SCRIPTS = ("envs.policies.scripted", "envs.policies.flawed", "envs.policies.unified", "envs.policies.sessions")
-MODELS = ("envs.policies.hf",)
+MODELS = {"hf": ("envs.policies.hf",), "openai": ("envs.policies.openai", "envs.policies.vllm")}
+"""Policies that ask a model, and what they are made of; the others are scripts."""
 PLAYED = ("source.play.", "source.tasks.", "profile.", "limits.", "tool_syntax.", "prompt.", "chat.")
 """Rules that decide what is played and no more: stored episodes are scored without them."""
 NAMED = 4
@@ -134,7 +135,10 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
         "repeats": hash_obj(config.repeats),
         **{f"text.{name}": hash_obj(getattr(config, name)) for name in TEXTS},
         # Whose weights act is the backbone's part: the same rules on two models differ there alone.
-        **{f"arm.{name}": hash_obj(arm.model_copy(update={"model": None})) for name, arm in config.arms.items()},
+        **{
+            f"arm.{name}": hash_obj(arm.model_dump(mode="json", exclude={*WHERE, "model", "served_model"}))
+            for name, arm in config.arms.items()
+        },
         **rule_entries({(arm.profile, arm.prompt) for arm in config.arms.values()}),
         **play_sources(),
         **task_sources(),
@@ -142,8 +146,9 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
     }
     backbone: dict[str, str] = {}
     for name, arm in config.arms.items() if weights else ():
-        backbone |= {f"backbone.{name}.{part}": value for part, value in hashed(arm.model, arm.model or config.tokenizer).items()}
-        backbone |= {f"backbone.{name}.model": hash_obj(arm.model)} if arm.model else {}
+        parts = hashed(arm.policy, arm.model, arm.model or config.tokenizer)
+        backbone |= {f"backbone.{name}.{part}": value for part, value in parts.items()}
+        backbone |= {f"backbone.{name}.model": hash_obj([arm.model, arm.served_model])} if arm.policy in MODELS else {}
     stated = config.model_dump(mode="json", exclude={"name", "out", "batch_size", "reuse_tokens", "worst"})
     stated["power"] = _power(config, probes, sessions)
     return Lock(name=config.name, lock=hash_obj([rules, backbone]), rules=rules, backbone=backbone, stated=stated)
@@ -185,9 +190,12 @@ def rule_entries(used: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {**entries, "prompt.maintenance": prompt_hash("maintenance"), **prompt_files(prompt for _, prompt in used)}
 
 
-def backbone_of(model: str | None, tokenizer: str) -> dict[str, str]:
-    """Hashes of what acts in an arm: tokenizer and source, and the weights of a model (``None``: a scripted policy)."""
-    files = policy_files(MODELS if model else SCRIPTS)
+def backbone_of(policy: str, model: str | None, tokenizer: str) -> dict[str, str]:
+    """Hashes of what acts in an arm: tokenizer and source, and the weights of a model, where there is one.
+
+    Of a served model that is the folder that the config names; no lock can tell what the server has loaded.
+    """
+    files = policy_files(MODELS.get(policy, SCRIPTS))
     hashes = {"source": files_hash(files), "tokenizer": _tokenizer_hash(tokenizer), "chat_template": _template_hash(tokenizer)}
     return {"weights": _weights_hash(model), **hashes} if model else hashes
 

@@ -152,8 +152,9 @@ def build_lock(config: SessionsConfig, cases: Sequence[Case], *, weights: bool =
     }
     backbone: dict[str, str] = {}
     for name, arm in config.arms.items() if weights else ():
-        model = arm.arm.model if arm.arm else None
-        backbone |= {f"backbone.{name}.{part}": v for part, v in backbone_of(model, model or config.tokenizer).items()}
+        policy, model = (arm.arm.policy, arm.arm.model) if arm.arm else ("script", None)
+        parts = backbone_of(policy, model, model or config.tokenizer)
+        backbone |= {f"backbone.{name}.{part}": value for part, value in parts.items()}
     stated = {"file": config.file, **config.model_dump(mode="json", include={"arms", "decoding", "budget", "manager_budget"})}
     return Lock(name=Path(config.file).stem, lock=hash_obj([rules, backbone]), rules=rules, backbone=backbone, stated=stated)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 import envs
-from envs.runs import hash_obj
+from envs.runs import hash_obj, sha256_file
 
 ROOT = Path(envs.__file__).parent.parent
 PACKAGES = ("envs", "eval")
@@ -24,15 +23,9 @@ SESSIONS = ("envs.session_run", "envs.sessions_cli")
 SESSIONS_SCORE = ("envs.session_score", "envs.sessions", "envs.session_checks", "eval.session_table")
 
 
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file, read in a stream."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def files_hash(files: Iterable[Path]) -> str:
     """One hash of several files, by name and content."""
-    return hash_obj([[p.name, file_hash(p)] for p in sorted(files, key=lambda p: p.name)])
+    return hash_obj([[p.name, sha256_file(p)] for p in sorted(files, key=lambda p: p.name)])
 
 
 def closure(roots: Iterable[str], root: Path | None = None) -> list[str]:
@@ -70,20 +63,20 @@ def play_sources(extra: Iterable[str] = (), root: Path | None = None) -> dict[st
     root = root or ROOT
     apart = ("envs/policies/", "envs/tasks/")
     files = [f for f in closure([*PLAY, *extra], root) if not f.startswith(apart)]
-    return {f"source.play.{f}": file_hash(root / f) for f in files}
+    return {f"source.play.{f}": sha256_file(root / f) for f in files}
 
 
 def task_sources(root: Path | None = None) -> dict[str, str]:
     """``source.tasks.<file>`` of every family, its words and its probes."""
     root = root or ROOT
     files = sorted(p for p in (root / "envs" / "tasks").rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    return {f"source.tasks.{p.relative_to(root)}": file_hash(p) for p in files}
+    return {f"source.tasks.{p.relative_to(root)}": sha256_file(p) for p in files}
 
 
 def score_sources(roots: Iterable[str] = SCORE, root: Path | None = None) -> dict[str, str]:
     """``source.score.<file>`` of everything that judges and counts; where models come from has no part in it."""
     root = root or ROOT
-    return {f"source.score.{f}": file_hash(root / f) for f in closure(roots, root) if not f.startswith("envs/policies/")}
+    return {f"source.score.{f}": sha256_file(root / f) for f in closure(roots, root) if not f.startswith("envs/policies/")}
 
 
 def prompt_files(names: Iterable[str], root: Path | None = None) -> dict[str, str]:
@@ -92,7 +85,7 @@ def prompt_files(names: Iterable[str], root: Path | None = None) -> dict[str, st
     wanted = {*names, "maintenance"}
     files = sorted(p for p in (root / "envs" / "prompts").glob("*.txt") if p.name.split(".")[0] in wanted)
     given = sorted(name for name in wanted if name.endswith(".txt"))
-    return {f"prompt.file.{p.name}": file_hash(p) for p in files} | {f"prompt.file.{n}": file_hash(Path(n)) for n in given}
+    return {f"prompt.file.{p.name}": sha256_file(p) for p in files} | {f"prompt.file.{n}": sha256_file(Path(n)) for n in given}
 
 
 def policy_files(roots: Iterable[str], root: Path | None = None) -> list[Path]:

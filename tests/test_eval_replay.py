@@ -201,8 +201,8 @@ def test_replay_tells_a_source_that_changed_and_refuses_other_samples(make, data
     config = make(arms={"expert": ARMS["expert"]})
     freeze(config)
     run(config)
-    real = sources.file_hash
-    monkeypatch.setattr(sources, "file_hash", lambda path: "0" * 64 if path.name == "header.py" else real(path))
+    real = sources.sha256_file
+    monkeypatch.setattr(sources, "sha256_file", lambda path: "0" * 64 if path.name == "header.py" else real(path))
     found, changed = replay(config)
     assert changed == ["source.play.envs/header.py"]
     assert found["expert"].differences == []

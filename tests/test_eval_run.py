@@ -121,12 +121,12 @@ def test_a_changed_source_is_refused_by_the_steps_that_use_it(make, tmp_path, mo
 
     config = make()
     lock = freeze(config)
-    real = sources.file_hash
-    monkeypatch.setattr(sources, "file_hash", lambda path: "0" * 64 if path.name == "view.py" else real(path))
+    real = sources.sha256_file
+    monkeypatch.setattr(sources, "sha256_file", lambda path: "0" * 64 if path.name == "view.py" else real(path))
     with pytest.raises(LockError, match=r"source\.play\.envs/view\.py changed"):
         run(config)
     assert module.check_score(config).lock == lock.lock  # scoring renders nothing
-    monkeypatch.setattr(sources, "file_hash", lambda path: "0" * 64 if path.name == "scoring.py" else real(path))
+    monkeypatch.setattr(sources, "sha256_file", lambda path: "0" * 64 if path.name == "scoring.py" else real(path))
     with pytest.raises(LockError, match=r"source\.score\.envs/scoring\.py changed"):
         score(config)
 
