@@ -8,14 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 
 import envs
+from envs.hashes import SOURCES
 from envs.runs import hash_obj, sha256_file
 
 ROOT = Path(envs.__file__).parent.parent
 PACKAGES = ("envs", "eval")
 PLUMBING = frozenset({"envs.config", "envs.runs", "eval.config", "eval.freeze", "eval.store", "eval.sources"})
 """Carry files and settings, and decide no view and no score: whatever they bring in is hashed as data."""
-PLAY = ("envs.episode", "eval.policies")
-"""Where a view and a policy's input come from; the policies themselves belong to the arms."""
+PLAY = ("envs.episode", "eval.policies", *(f"envs.{name}" for name in SOURCES))
+"""Where a view and a policy's input come from, and whatever the protocol's hash is made of; the policies belong to the arms."""
 SCORE = ("envs.scoring", "eval.metrics", "eval.score")
 MANAGERS = ("envs.managers",)
 SESSIONS = ("envs.session_run", "envs.sessions_cli")
