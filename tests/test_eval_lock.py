@@ -115,6 +115,25 @@ def test_one_byte_is_refused_by_name(frozen, file, entry):
     assert changed_entries({**lock.rules, **lock.backbone}, {**now.rules, **now.backbone}) == []
 
 
+@pytest.mark.parametrize(
+    ("file", "entry"),
+    [c for c in CHANGES if not c[1].startswith("backbone.")],
+    ids=[c[0] for c in CHANGES if c[1][:8] != "backbone"],
+)
+def test_two_runs_that_differ_by_one_byte_of_a_rule_are_not_compared(frozen, file, entry):
+    comparing = pytest.importorskip("eval.compare", reason="this checkout has no compare")
+    folder, config, lock = frozen
+    path = folder / file
+    before = flip(path)
+    try:
+        other = build_lock(config, weights=False)
+    finally:
+        path.write_bytes(before)
+    runs = [comparing.Run(config.folder, config, one, {}, {}) for one in (lock, other)]
+    with pytest.raises(LockError, match=rf"{re.escape(entry)}\b.*different locks are never compared"):
+        comparing.compare(runs)
+
+
 def test_one_byte_of_the_chat_template_is_refused(frozen):
     folder, config, lock = frozen
     get_chat.cache_clear()
