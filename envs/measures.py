@@ -43,8 +43,8 @@ def is_alarmed(score: Score) -> bool:
 def pairs(cases: Sequence[AnyCase]) -> list[tuple[AnyCase, bool]]:
     """Each damaged probe with whether its pair succeeds: it was recovered **and** its ``present`` twin is right with no read-back.
 
-    ``recovered`` asks for a read-back of the policy's own that showed the evidence; under plain history, where nothing can be
-    damaged, it asks for the evidence in view. Probes with no signal (no policy can tell), with a hint (the read is not
+    Of its own accord: a read that the gate, a refusal or a tester prompted counts for ``recovered`` and not here. Under plain history,
+    where nothing can be damaged, the evidence must stand in view. Probes with no signal (no policy can tell), with a hint (the read is not
     autonomous) or without a played twin are left out.
     """
     by_sample = {c.sample: c for c in cases}
@@ -53,5 +53,7 @@ def pairs(cases: Sequence[AnyCase]) -> list[tuple[AnyCase, bool]]:
         twin = by_sample.get(case.twin or "")
         if not is_damaged(case.variant, case.signal) or case.hinted or twin is None:
             continue
-        found.append((case, case.score.recovered and twin.score.task_correct and not twin.score.reads))
+        found.append(
+            (case, case.score.recovered and not case.score.prompted and twin.score.task_correct and not twin.score.reads)
+        )
     return found

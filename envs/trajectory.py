@@ -89,6 +89,8 @@ class Inference(Record):
     error: str = Field(default="", exclude_if=lambda label: not label)
     """Label of an erroneous step of training data (``data_gen.errors``). Left out where empty: files without errors are as before."""
     fill: float = 0.0
+    shared: int | None = Field(default=None, exclude_if=lambda n: n is None)
+    """Input tokens that repeat the previous inference, output included: what a prefix cache holds. None in files from before it was stored."""
 
 
 class Trajectory(Record):
@@ -101,6 +103,8 @@ class Trajectory(Record):
     variant: str | None = None
     signal: str | None = None
     base: str | None = None
+    hint: str = Field(default="none", exclude_if=lambda level: level == "none")
+    """Whether the probe's question says that something may be missing (``vague``) or what (``explicit``)."""
     family: str
     profile: str
     prompt: str
