@@ -10,8 +10,6 @@ from envs.text import normalise
 
 Verdict = Literal["right", "abstained", "wrong", "stale"]
 
-"""Verdict on one slot."""
-
 
 def normal_form(value: str) -> str:
     """How answers are compared: NFKC, casefold, squeezed spaces, outer quotes and a final dot off."""

@@ -12,6 +12,7 @@ import re
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 from envs.tasks.base import ToolSpec
@@ -203,9 +204,21 @@ def variant(name: str, **flags: Any) -> Profile:
     return replace(get_profile(name), name=f"{name}[{label}]" if label else name, **flags)
 
 
-@lru_cache(maxsize=64)
 def prompt_text(name: str, managed: bool, syntax: str = "compact") -> str:
-    """Text of a prompt file: ``envs/prompts/<name>.txt``, or ``<name>.plain.txt`` without context tools, ``<name>.json.txt`` in JSON."""
+    """Text of a prompt: ``envs/prompts/<name>.txt``, or ``<name>.plain.txt`` without context tools, ``<name>.json.txt`` in JSON.
+
+    A name that ends in ``.txt`` is the path of a file with the text, the same for all profiles. Raises ValueError naming the choices.
+    """
+    if not name.endswith(".txt"):
+        return _own_prompt(name, managed, syntax)
+    try:
+        return Path(name).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"prompt {name}: not a readable text file ({error})") from None
+
+
+@lru_cache(maxsize=64)
+def _own_prompt(name: str, managed: bool, syntax: str) -> str:
     folder = resources.files("envs") / "prompts"
     special = [f"{name}.json.txt"] if syntax == "json" else [] if managed else [f"{name}.plain.txt"]
     for file in [*special, f"{name}.txt"]:

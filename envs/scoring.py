@@ -221,7 +221,7 @@ def _retained(trajectory: Trajectory, texts: list[str], truth: Truth) -> int:
     return kept
 
 
-def _diagnostic(trajectory: Trajectory, checks: list[Check]) -> dict[str, int]:
+def _diagnostic(trajectory: Trajectory, checks: list[Check]) -> dict[str, Any]:
     """Turns with checks after the first that failed, and the tokens up to its end."""
     gate = min((c.turn for c in checks if c.credit < 1), default=len(trajectory.session.turns))
     return {

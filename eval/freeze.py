@@ -28,7 +28,9 @@ from eval.config import Arm, EvalConfig, check_split
 ENVS = Path(envs.__file__).parent
 EVAL = Path(__file__).parent
 PLAY_SOURCES = SOURCES
-SCORE_SOURCES = ("scoring", "conduct", "text", "trajectory", "ledger", "measures", "stats")
+SCORE_SOURCES = (
+    "scoring", "answers", "conduct", "fidelity", "spending", "truth", "text", "trajectory", "ledger", "measures", "stats",
+)  # fmt: skip
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".gguf")
 OWN_FILES = ("arms", "scores.jsonl", "details.json", "results.json", "report.html", "report.md", "eval.yaml", "lock.json")
 TEXTS = ("hypotheses", "primary_metric", "selection", "exclusion", "stopping", "diagnostic")
@@ -117,16 +119,16 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
         "comparison": hash_obj([config.references, config.plain]),
         **{f"text.{name}": hash_obj(getattr(config, name)) for name in TEXTS},
         **{f"arm.{name}": hash_obj(arm) for name, arm in config.arms.items()},
-        **{f"profile.{name}": get_profile(name).hash for name in _used(config, lambda arm: arm.profile)},
+        **{f"profile.{p.name}": p.hash for p in _used(config, lambda arm: arm.rules)},
         **{
             f"prompt.{p}.{n}": prompt_hash(n, get_profile(p).managed, get_profile(p).syntax)
-            for p, n in _used(config, lambda arm: (arm.profile, arm.prompt))
+            for p, n in _used(config, lambda arm: (arm.profile, arm.prompt))  # no safeguard changes the prompt
         },
         "prompt.maintenance": prompt_hash("maintenance"),
         **{f"source.play.envs/{name}.py": _file_hash(path) for name in PLAY_SOURCES if (path := ENVS / f"{name}.py").is_file()},
         **{f"source.score.envs/{name}.py": _file_hash(path) for name in SCORE_SOURCES if (path := ENVS / f"{name}.py").is_file()},
         "source.score.envs/tasks/base.py": _file_hash(ENVS / "tasks" / "base.py"),
-        "source.score.eval/metrics.py": _file_hash(EVAL / "metrics.py"),
+        **{f"source.score.eval/{name}.py": _file_hash(EVAL / f"{name}.py") for name in ("metrics", "counts", "strata")},
     }
     if any(arm.manager for arm in config.arms.values()):
         rules |= {f"source.play.envs/managers/{p.name}": _file_hash(p) for p in sorted((ENVS / "managers").glob("*.py"))}

@@ -21,7 +21,7 @@ from envs.config import UserError
 from envs.episode import Episode, play
 from envs.managers import get_manager
 from envs.policies.base import Policy, Sampled, View
-from envs.profiles import Profile, get_profile
+from envs.profiles import Profile
 from envs.runs import append_jsonl, provenance, read_json, read_jsonl, write_json_atomic
 from envs.tasks.base import Probe, Session
 from envs.trajectory import Trajectory
@@ -72,7 +72,7 @@ def _run_arm(config: EvalConfig, name: str, lock: Lock, samples: Sequence[Probe 
     if not owed:
         return Played(len(stored), 0, 0)
     _write_meta(config, name, lock, len(owed))
-    chat, profile = get_chat(arm.model or config.tokenizer), get_profile(arm.profile)
+    chat, profile = get_chat(arm.model or config.tokenizer), arm.rules
     if arm.view_budget:
         profile = replace(profile, view_budget=arm.view_budget)
     policy = Guarded(make_policy(arm, config, chat, profile))

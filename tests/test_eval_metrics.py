@@ -6,7 +6,8 @@ import pytest
 
 from envs.scoring import Check, Read, Score
 from eval.config import EvalConfig
-from eval.metrics import METRICS, Row, cause, counts, units_of
+from eval.counts import cause, counts
+from eval.metrics import METRICS, Row, units_of
 from eval.score import summarise
 
 READ = Read(turn=2, tool="read", trigger="index", shows=[3])
