@@ -16,6 +16,8 @@ WRITES = ("note", "local", "memory_write")
 REWRITES = ("fold", "compress")
 FAITHFUL = ("true", "seen")
 REF = re.compile(r"\be(\d+)(?:-e(\d+))?\b")
+RANGE = re.compile(r"\[[fc]\d+ e\d+(?:-e\d+)?\]")
+"""The tag of a fold or boundary: like the index, it says what is out of view, not what that was."""
 FIGURE = re.compile(r"[A-Za-z0-9]+(?:[./:-][A-Za-z0-9]+)*")
 """A number or code, where it holds a digit: what of a brief can be looked up without reading prose."""
 PROTOCOL = re.compile(r"[efcpw]?\d+(?:[-/][efcpw]?\d+)*")
@@ -110,7 +112,7 @@ def lost(truth: Truth, seq: int, covered: Sequence[int], after: Sequence[Message
 def references(view: Sequence[Message], truth: Truth) -> set[int]:
     """Events that a view names outside the index, and those that own turns among them name in turn."""
     head, _, _ = view[0].content.rpartition("\nout: ") if view and "\nout: " in view[0].content else ("", "", "")
-    todo = list(_named("\n".join([head, *(m.content for m in view[1:] if m.role == "user")])))
+    todo = list(_named(RANGE.sub("", "\n".join([head, *(m.content for m in view[1:] if m.role == "user")]))))
     found: set[int] = set()
     while todo:
         seq = todo.pop()

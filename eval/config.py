@@ -28,7 +28,11 @@ Safeguard = Literal["index", "gate", "conflicts"]
 class Arm(Strict):
     """One contestant: who acts, under which profile and prompt, over whose view."""
 
-    policy: Literal["hf", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script"]
+    policy: Literal[
+        "hf", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script",
+        "memory_dumper", "protocol_chatterer", "forgetter", "unmended", "claimer", "replayer", "misnoter", "stale_answerer",
+        "half_answerer", "yes_no_guesser", "meta_replier", "endless", "provoker", "stubborn", "babbler",
+    ]  # fmt: skip
     model: str | None = None
     """Model name or folder; for ``hf`` only."""
     script: str | None = Field(default=None, exclude_if=lambda name: name is None)

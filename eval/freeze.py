@@ -158,7 +158,7 @@ def load_samples(config: EvalConfig) -> tuple[list[Probe], list[Session]]:
 
 def backbone_of(model: str | None, tokenizer: str) -> dict[str, str]:
     """Hashes of what acts in an arm: tokenizer and source, and the weights of a model (``None``: a scripted policy)."""
-    sources = ("hf", "base") if model else ("expert", "knowledge", "rulings", "scripted", "unified", "reading", "base")
+    sources = ("hf", "base") if model else ("expert", "knowledge", "rulings", "scripted", "flawed", "unified", "reading", "base")
     files = [path for name in sources if (path := ENVS / "policies" / f"{name}.py").is_file()]
     hashes = {"source": _files_hash(files), "tokenizer": _tokenizer_hash(tokenizer)}
     return {"weights": _weights_hash(model), **hashes} if model else hashes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from envs.chat import ChatML
 from envs.policies.base import Policy, Sampled, View
+from envs.policies.flawed import FLAWED
 from envs.policies.scripted import SCRIPTED
 from envs.policies.unified import UnifiedExpert
 from envs.profiles import Profile
@@ -52,7 +53,7 @@ def make_policy(arm: Arm, config: Sampling, chat: ChatML, profile: Profile) -> P
     if arm.policy == "expert" and profile.windows:
         return UnifiedExpert(chat, profile)
     if arm.policy != "hf":
-        return SCRIPTED[arm.policy](chat, profile.view_budget)
+        return {**SCRIPTED, **FLAWED}[arm.policy](chat, profile.view_budget)
     from envs.policies.hf import HFPolicy  # torch only where a model plays
 
     decoding = config.decoding
