@@ -11,8 +11,6 @@ MODEL ?= smollm2
 CONFIG ?= configs/demo.yaml
 # Where `make demo` left its weights.
 DEMO ?= runs/demo$(if $(filter tiny,$(MODEL)),-tiny)
-# Where `make demo` left its weights.
-DEMO ?= runs/demo$(if $(filter tiny,$(MODEL)),-tiny)
 
 # Spinning OpenMP threads starve whatever shares the cores.
 export OMP_WAIT_POLICY ?= PASSIVE
@@ -71,9 +69,6 @@ $(VLLM_VENV)/.installed: pyproject.toml constraints.txt
 
 bench: $(STAMP)  ## measure speed on this machine
 	$(BIN)/pytest -q -s -m bench
-
-eval-demo: $(STAMP)  ## after demo: the main arms with its weights on a small frozen suite; MODEL=tiny as in demo
-	$(BIN)/python -m eval demo configs/eval_demo.yaml --demo $(DEMO) out=runs/eval-$(notdir $(DEMO))
 
 eval-demo: $(STAMP)  ## after demo: the main arms with its weights on a small frozen suite; MODEL=tiny as in demo
 	$(BIN)/python -m eval demo configs/eval_demo.yaml --demo $(DEMO) out=runs/eval-$(notdir $(DEMO))

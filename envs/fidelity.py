@@ -20,8 +20,8 @@ RANGE = re.compile(r"\[[fc]\d+ e\d+(?:-e\d+)?\]")
 """The tag of a fold or boundary: like the index, it says what is out of view, not what that was."""
 FIGURE = re.compile(r"[A-Za-z0-9]+(?:[./:-][A-Za-z0-9]+)*")
 """A number or code, where it holds a digit: what of a brief can be looked up without reading prose."""
-PROTOCOL = re.compile(r"[efcpw]?\d+(?:[-/][efcpw]?\d+)*")
-"""References and page numbers (``e3-e9``, ``p1-4/9``), and bare digits of them."""
+PROTOCOL = re.compile(r"[efcpw]\d+(?:[-/][efcpw]?\d+)*")
+"""References and page numbers: ``e3-e9``, ``p1-4/9``."""
 
 
 def fidelity(trajectory: Trajectory, truth: Truth, views: Sequence[Sequence[Message]], texts: Sequence[str]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _figures(outcome: StoredOutcome, covered: Sequence[int], truth: Truth, view:
         if not any(c.isdigit() for c in word) or PROTOCOL.fullmatch(word):
             continue
         source = source or f"{normalise(' '.join(truth.events[s]['text'] for s in covered if s in truth.events))} {view}"
-        yield "seen" if word in source else "unseen"
+        yield "seen" if holds(source, word) else "unseen"
 
 
 def lost(truth: Truth, seq: int, covered: Sequence[int], after: Sequence[Message], text: str) -> list[str]:
@@ -111,7 +111,8 @@ def lost(truth: Truth, seq: int, covered: Sequence[int], after: Sequence[Message
 
 def references(view: Sequence[Message], truth: Truth) -> set[int]:
     """Events that a view names outside the index, and those that own turns among them name in turn."""
-    head, _, _ = view[0].content.rpartition("\nout: ") if view and "\nout: " in view[0].content else ("", "", "")
+    # Of the system message the memories alone: the contract names events as examples, and the index is no mark.
+    head = view[0].content.rpartition("\nnotes:")[2].partition("\nout: ")[0] if view and "\nnotes:" in view[0].content else ""
     todo = list(_named(RANGE.sub("", "\n".join([head, *(m.content for m in view[1:] if m.role == "user")]))))
     found: set[int] = set()
     while todo:
