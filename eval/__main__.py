@@ -169,7 +169,7 @@ def demo(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.yaml", help="Arms and settings.")] = Path("configs/eval_demo.yaml"),
     overrides: Overrides = None,
     demo: Annotated[Path, typer.Option(help="Finished run of the pipeline whose weights are played.")] = Path("runs/demo"),
-    bases: Annotated[int, typer.Option(min=1, help="Bases of the demo's validation probes, each with its variants.")] = 16,
+    bases: Annotated[int, typer.Option(min=1, help="Bases of the demo's validation probes, each with its variants.")] = 10,
     sessions: Annotated[int, typer.Option(min=2, help="Whole sessions.")] = 4,
 ) -> None:
     """Freeze, play, score and report the main arms on a small suite, with the weights of `make demo`.

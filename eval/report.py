@@ -222,7 +222,7 @@ def _strata(details: Mapping[str, Any]) -> dict[str, Any] | None:
     text = [
         "Length: tokens that the script puts into the log, over the main profile's view budget: short below 0.5, medium to 1.5, long "
         "to 5. A tokenizer may need two to three times the tokens for another language. A fact found after a hint was not found "
-        "alone: hinted probes count in this table only. Families stand in the table before."
+        "alone: hinted probes enter recovery in this table only. Families stand in the table before."
     ]
     return _section("By stratum", text, tables) if tables else None
 

@@ -40,7 +40,7 @@ def length_of(session: Session, chat: ChatML) -> str:
 def strata(rows: Sequence[Row], options: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     """Dimension -> level -> metric -> estimate. Dimensions with a single level say nothing new and are left out.
 
-    Only under ``hint`` do hinted probes count as damaged: whoever finds a fact after a hint did not find it alone.
+    Only under ``hint`` do hinted probes count as damaged, and never for pairs: whoever finds a fact after a hint did not find it alone.
     """
     whole, hinted = (units_of(r, COLUMNS) for r in (rows, [replace(r, hinted=False) for r in rows]))
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -49,7 +49,8 @@ def strata(rows: Sequence[Row], options: Mapping[str, Any]) -> dict[str, dict[st
         levels = _in_order(set(level.values()) - {""})
         if len(levels) < 2:
             continue
-        for name, (metric, units) in (hinted if dimension == "hint" else whole).items():
+        chosen = {**hinted, **{n: whole[n] for n in ("pair_success",) if n in whole}} if dimension == "hint" else whole
+        for name, (metric, units) in chosen.items():
             source = "session" if name.startswith("session_") else "probe"
             groups: dict[str, list[Unit]] = {}
             for unit in units:
