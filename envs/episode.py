@@ -27,7 +27,7 @@ from envs.rewrites import add_boundary
 from envs.state import Delta, State, after_rewrite
 from envs.tasks.base import Probe, Session
 from envs.tools import Host, Rejected, apply, business
-from envs.trajectory import Inference, StoredEntry, StoredMessage, StoredOutcome, Trajectory, view_hash
+from envs.trajectory import Inference, StoredEntry, StoredMessage, StoredOutcome, Trajectory, shared_prefix, view_hash
 from envs.view import Renderer, freeze
 
 NOTICE = "[host] no call and no answer"
@@ -417,15 +417,6 @@ class Episode:
         held = [("public", n) for n in self.state.notes]
         held += [(w.id, n) for w in self.state.windows.values() for n in w.memory]
         return [StoredEntry(scope=s, key=n.key, value=n.value, status=n.status, standing=n.standing) for s, n in held]
-
-
-def shared_prefix(before: Sequence[int], now: Sequence[int]) -> int:
-    """How many ids two inputs have in common from their beginning on."""
-    low, high = 0, min(len(before), len(now))
-    while low < high:  # slices compare at C speed: no loop over thousands of ids
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if before[low:middle] == now[low:middle] else (low, middle - 1)
-    return low
 
 
 def play(episodes: Sequence[Episode], policy: Policy, on_step: Callable[[int], None] | None = None) -> None:

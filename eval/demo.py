@@ -69,10 +69,8 @@ def draw_suite(config: EvalConfig, demo: Path, bases: int, sessions: int) -> Non
     chosen = [p for p in probes if p.base in first]
     chosen += [p for family in FAMILIES for p in _drawn(family, chat) if not p.windows]
     write_jsonl_atomic(str(config.probes), {p.id: p for p in chosen}.values())
-    found = (_sessions(family) for family in FAMILIES)
-    write_jsonl_atomic(
-        config.sessions, [s for pair in itertools.islice(zip(*found, strict=False), (sessions + 1) // 2) for s in pair]
-    )
+    each = [itertools.islice(_sessions(family), (sessions + 1) // 2) for family in FAMILIES]
+    write_jsonl_atomic(str(config.sessions), [s for pair in zip(*each, strict=True) for s in pair])
 
 
 def _drawn(family: str, chat: ChatML) -> Iterator[Probe]:

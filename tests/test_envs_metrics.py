@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from game import QUOTE, Game, filler, make_session, roomy
 
-from envs.episode import Episode, play, shared_prefix
+from envs.episode import Episode, play
 from envs.fidelity import covered_by, lost
 from envs.measures import answers, pairs
+from envs.policies.base import Sampled
 from envs.policies.expert import Expert
 from envs.profiles import get_profile
 from envs.scoring import Check, Score, score
@@ -17,7 +18,7 @@ from envs.spending import SPENDERS, spender
 from envs.tasks.base import Fact, Slot, ToolSpec
 from envs.tasks.damage import variants_of
 from envs.tasks.probes import make_base, make_probes
-from envs.trajectory import Trajectory
+from envs.trajectory import Trajectory, shared_prefix
 from envs.truth import Truth
 
 BRIEF = "Norra offer for the desks with the price, a code and the usual terms"
@@ -358,8 +359,6 @@ def test_empty_and_protocol_replies_are_meta_replies(chat):
 def test_a_call_of_the_frozen_prefix_made_again_is_replayed(chat):
     probe = next(p for seed in range(60) for p in make_probes("procurement", seed, "static", chat) if p.variant == "present")
     episode = Episode.from_probe(probe, get_profile("core@1"), chat)
-    from envs.policies.base import Sampled
-
     again = next(line for text in probe.prefix for line in text.split("\n") if line.startswith("quote "))
     for text in (again, "total=1"):
         episode.step(Sampled(chat.turn_ids(text), text))

@@ -156,7 +156,9 @@ def test_what_no_view_can_tell_belongs_to_verification_and_to_no_detection_metri
 
 
 def test_hinted_probes_count_under_their_hint_alone():
-    hinted = [replace(row("missing", hinted=True, base=b, twin=None, **GOOD), sample=f"{b}/missing/vague", hint="vague") for b in "ab"]
+    hinted = [
+        replace(row("missing", hinted=True, base=b, twin=None, **GOOD), sample=f"{b}/missing/vague", hint="vague") for b in "ab"
+    ]
     rows = [row("missing", base=b, right=False) for b in "ab"] + [row("present", base=b) for b in "ab"] + hinted
     assert [u.num for u in units_of(rows)["recovered"][1]] == [0, 0]
     by_hint = strata(rows, {"resamples": 100, "seed": 0})["hint"]
