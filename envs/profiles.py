@@ -187,12 +187,21 @@ _FLAGGED = re.compile(r"([\w@-]+)\[(\w+=(?:True|False|None|\d+(?:\.\d+)?)(?:,\w+
 
 def get_profile(name: str) -> Profile:
     """The profile of that name, or of a name that ``variant`` gave. Raises ValueError naming the choices."""
-    if made := _FLAGGED.fullmatch(name):
-        flags = (part.split("=", 1) for part in made[2].split(","))
-        return variant(made[1], **{flag: ast.literal_eval(value) for flag, value in flags})
+    base, flags = _flags_of(name)
+    if flags:
+        return variant(base, **flags)
     if name not in PROFILES:
         raise ValueError(f"unknown profile {name!r}: choose one of {', '.join(PROFILES)}")
     return PROFILES[name]
+
+
+def _flags_of(name: str) -> tuple[str, dict[str, Any]]:
+    """A profile's name without the flags that ``variant`` put into it, and those flags."""
+    made = _FLAGGED.fullmatch(name)
+    if not made:
+        return name, {}
+    parts = (part.split("=", 1) for part in made[2].split(","))
+    return made[1], {flag: ast.literal_eval(value) for flag, value in parts}
 
 
 def variant(name: str, **flags: Any) -> Profile:
@@ -200,8 +209,10 @@ def variant(name: str, **flags: Any) -> Profile:
     known = {f.name for f in fields(Profile)} - {"name"}
     if unknown := sorted(set(flags) - known):
         raise ValueError(f"unknown flag {', '.join(unknown)}: choose from {', '.join(sorted(known))}")
+    base, earlier = _flags_of(name)
+    flags = {**earlier, **flags}
     label = ",".join(f"{k}={v}" for k, v in sorted(flags.items()))
-    return replace(get_profile(name), name=f"{name}[{label}]" if label else name, **flags)
+    return replace(get_profile(base), name=f"{base}[{label}]" if label else base, **flags)
 
 
 def prompt_text(name: str, managed: bool, syntax: str = "compact") -> str:

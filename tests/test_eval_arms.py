@@ -21,6 +21,8 @@ from eval.demo import demo_config, demo_run, draw_suite
 from eval.freeze import LockError, build_lock, freeze
 from eval.run import run
 from eval.score import score
+from eval.suites import SUITES, SuiteSettings
+from eval.suites.play import profile_for
 from eval.tune import Candidate, read_candidates, tune
 
 ROOT = Path(__file__).parents[1]
@@ -292,3 +294,12 @@ def test_the_demo_plays_and_reports_every_stratum(tmp_path, finished_demo):
         "information",
     ):
         assert needed in text
+
+
+def test_the_seed_suites_play_an_arm_without_its_safeguard_too():
+    arm = Arm(policy="hf", model="tiny", profile="unified@4", ablate=("index",))
+    item = SUITES["seed_three_turn"].items("en")[0]
+    profile = profile_for(item, arm, SuiteSettings(), get_chat())
+    assert profile.index is False
+    assert profile.name.count("[") <= 1
+    assert "index=False" in profile.name
