@@ -59,9 +59,9 @@ def load_config(schema: type[Schema], path: str | Path | None, overrides: Sequen
         raise ConfigError(_explain(schema, error, data, file, sources)) from None
 
 
-def dump_config(config: BaseModel) -> str:
-    """The resolved config as YAML text that :func:`load_config` reads back to an equal one."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=1000)
+def dump_config(config: BaseModel, *, without: Iterable[str] = ()) -> str:
+    """The resolved config as YAML text that :func:`load_config` reads back to an equal one; fields ``without`` stay at their defaults."""
+    return yaml.safe_dump(config.model_dump(mode="json", exclude=set(without)), sort_keys=False, allow_unicode=True, width=1000)
 
 
 def check_fields(

@@ -84,7 +84,8 @@ def append_jsonl(path: str | Path, obj: Any) -> None:
                     raise OSError("only part of the line was written")
                 os.fsync(file.fileno())
             except OSError:
-                file.truncate(size)
+                with contextlib.suppress(OSError):  # where even that fails, the next start drops the torn line
+                    file.truncate(size)
                 raise
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -188,9 +189,17 @@ def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file: check the path, or run the stage that writes it") from None
+        raise _missing(path) from None
     except OSError as error:
-        raise DataError(f"{path}: can't be read ({error.strerror or error}): check the path and its permissions") from None
+        raise _unreadable(path, error) from None
+
+
+def _missing(path: Path) -> DataError:
+    return DataError(f"{path}: no such file: check the path, or run the stage that writes it")
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path}: can't be read ({error.strerror or error}): check the path and its permissions")
 
 
 def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
@@ -210,6 +219,17 @@ def sha256_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def sha256_file(path: str | Path) -> str:
+    """Hex SHA-256 of a file, read in a stream. Raises DataError."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        raise _missing(Path(path)) from None
+    except OSError as error:
+        raise _unreadable(Path(path), error) from None
+
+
 def hash_obj(obj: Any) -> str:
     """Hex SHA-256 of the object's canonical JSON (sorted keys, no spaces): equal content gives equal hashes. Raises DataError."""
     try:
@@ -222,7 +242,7 @@ def hash_obj(obj: Any) -> str:
 def provenance() -> dict[str, Any]:
     """What a result depends on besides its config: commit, uncommitted changes, versions, machine.
 
-    ``git_commit`` and ``git_dirty`` are None outside a git checkout.
+    ``git_commit``, ``git_dirty`` and ``git_changed`` (files that differ from the commit) are None outside a git checkout.
     """
     status = _git("status", "--porcelain")
     versions = {}
@@ -232,6 +252,7 @@ def provenance() -> dict[str, Any]:
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": None if status is None else bool(status),
+        "git_changed": None if status is None else len(status.splitlines()),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),

@@ -25,6 +25,7 @@ from envs.chat import ChatML
 from envs.compact import Parsed
 from envs.episode import Episode, play
 from envs.log import Log
+from envs.managers import Manager
 from envs.policies.base import Policy, Sampled
 from envs.profiles import MODEL_WINDOW, Profile, variant
 from envs.sessions import Case, score
@@ -75,6 +76,8 @@ class CaseRecord(Record):
     evidence: list[int]
     evidence_in_view: list[int]
     """Evidence whose text stood whole in the first view."""
+    evidence_in_input: list[int] = []
+    """Evidence whose text stood whole in the last input, the one the reply was written from, or was read back into it, in part or whole."""
     reads: list[int]
     """Events of the case whose text read-backs showed, in part or whole."""
     trajectory: Trajectory
@@ -89,15 +92,28 @@ class CaseEpisode(Episode):
     """A case under a condition; plays like any other episode.
 
     A damaged view may lack what no policy can take away (user messages, one half of a call and its result); calls never make that.
+
+    Args:
+        plain: plain history instead of ``core@1``: what the condition shows, without tags, index and tools.
+        manager: with ``plain``: chooses what of that history is shown within ``budget``.
+
+    Raises:
+        ValueError: a plain history is asked to read back: it has no tools, its ``damaged_read`` is its ``damaged``.
     """
 
-    def __init__(self, case: Case, condition: Condition, chat: ChatML, *, budget: int = MODEL_WINDOW, prompt: str = "") -> None:
-        self.case, self.condition = case, condition
+    def __init__(
+        self, case: Case, condition: Condition, chat: ChatML, *, budget: int = MODEL_WINDOW, prompt: str = "", plain: bool = False,
+        manager: Manager | None = None,
+    ) -> None:  # fmt: skip
+        if plain and condition in READING:
+            raise ValueError(f"condition {condition}: plain history has no read-back")
+        self.case, self.condition, self._plain = case, condition, plain
         self._overlay: tuple[Delta, ...] = ()
         script = Session(
             id=case.id, family=f"session:{case.kind}", seed=0, tools=(), responses={}, turns=(Turn(text=case.final_question),)
         )
-        super().__init__(script, profile_of(condition, budget), chat, prompt=prompt)
+        profile = variant("plain@1", view_budget=budget, inferences_per_run=24) if plain else profile_of(condition, budget)
+        super().__init__(script, profile, chat, prompt=prompt, manager=manager)
 
     @property
     def reads_back(self) -> bool:
@@ -106,6 +122,11 @@ class CaseEpisode(Episode):
 
     def _next_user(self) -> None:
         """The case's events and its damage, then the question."""
+        if self._plain:
+            lay_shown(self.log, self.case, self.condition, self.state.current)
+            self.prefix_events = len(self.log)
+            super()._next_user()
+            return
         if not self.reads_back:
             self.system = replace(self.rules, tools=()).system(self.prompt, ())
             self._renderer = Renderer(self.rules, self.chat, self.system)
@@ -145,13 +166,46 @@ class CaseEpisode(Episode):
         shown = {s for i in self.inferences for o in i.outcomes if o.code == "shown" for s in o.shows}
         first = set(self.inferences[0].visible) if self.inferences else set()
         evidence = sorted(set(self.case.expected.evidence))
+        views = ["\n".join(m.content for m in view) for view in trajectory.views()]
+        if self._plain:  # its log holds what is shown and is numbered by itself
+            first = {n for n in evidence if views and self.case.event_text(n) in views[0]}
         return CaseRecord(
             case=self.case.id, kind=self.case.kind, op=self.case.injection.op if self.case.injection else "", condition=self.condition,
             policy=policy, right=reply is not None and score(self.case, reply), reply=reply, reason=trajectory.reason,
             tokens=trajectory.tokens, inferences=len(self.inferences), evidence=evidence,
-            evidence_in_view=[n for n in evidence if n in first], reads=sorted(s for s in shown if s <= len(self.case.events)),
+            evidence_in_view=[n for n in evidence if n in first], evidence_in_input=[n for n in evidence if self._in_input(n, views)], reads=sorted(s for s in shown if s <= len(self.case.events)),
             trajectory=trajectory,
         )  # fmt: skip
+
+    def _in_input(self, n: int, views: Sequence[str]) -> bool:
+        if not views:
+            return False
+        if self.case.event_text(n) in views[-1] or (not self._plain and n in self.inferences[-1].visible):
+            return True
+        return any(n in o.shows and o.text in views[-1] for i in self.inferences for o in i.outcomes if o.code == "shown")
+
+
+def lay_shown(log: Log, case: Case, condition: Condition, window: str) -> None:
+    """Append to an empty log what a condition shows, as plain history: hidden events are not there, inserted texts are."""
+    damage = case.injection if condition in DAMAGED else None
+    hidden = frozenset(damage.hide) if damage else frozenset()
+    calls: dict[str, int] = {}
+
+    def lay_inserts(before: int | str) -> None:
+        for insert in damage.insert if damage else ():
+            if insert.before == before:
+                log.append("notice", f"[host_summary {insert.kind}] {insert.text}", window=window, run=BEFORE)
+
+    for event in case.events:
+        lay_inserts(event.n)
+        if condition == "closed_book" or event.n in hidden:
+            continue
+        name = case.speaker(event.n) if event.role == "tool" else ""
+        turn = calls.get(event.call_id, 0) if event.call_id is not None else 0
+        seq = log.append(event.role, case.event_text(event.n), window=window, run=BEFORE, name=name, turn=turn).seq
+        if event.call:
+            calls[event.call.id] = seq
+    lay_inserts("end")
 
 
 def lay_log(log: Log, case: Case, window: str) -> None:

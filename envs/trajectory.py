@@ -6,9 +6,13 @@ messages that are new. ``Trajectory.views()`` rebuilds them exactly, sampled ids
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+import sys
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,6 +35,43 @@ def shared_prefix(before: Sequence[int], now: Sequence[int]) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if before[low:middle] == now[low:middle] else (low, middle - 1)
     return low
+
+
+def pack_inputs(inputs: Iterable[Sequence[int]]) -> str:
+    """Inputs of an episode as one compressed text: of each, how many ids it shares with the one before, and the ids that follow."""
+    numbers: list[int] = []
+    before: Sequence[int] = ()
+    for ids in inputs:
+        keep = shared_prefix(before, ids)
+        numbers += [keep, len(ids) - keep, *ids[keep:]]
+        before = ids
+    return base64.b85encode(zlib.compress(_words(array("I", numbers)).tobytes(), 9)).decode()
+
+
+def unpack_inputs(packed: str) -> list[list[int]]:
+    """The exact token ids of every input, as :func:`pack_inputs` was given them. Raises ValueError for a damaged text."""
+    if not packed:
+        return []
+    try:
+        numbers = array("I", zlib.decompress(base64.b85decode(packed)))
+    except zlib.error as error:
+        raise ValueError(f"stored inputs can't be unpacked ({error})") from None
+    numbers, at, out = _words(numbers), 0, list[list[int]]()
+    while at < len(numbers):
+        keep, new = numbers[at : at + 2]
+        ids = [*(out[-1][:keep] if out else []), *numbers[at + 2 : at + 2 + new]]
+        if len(ids) != keep + new:
+            raise ValueError("stored inputs end in the middle of one")
+        out.append(ids)
+        at += 2 + new
+    return out
+
+
+def _words(numbers: array[int]) -> array[int]:
+    """Little-endian, whatever the machine's order is."""
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
 
 
 class Record(BaseModel):
@@ -144,6 +185,10 @@ class Trajectory(Record):
     """The policy saw an omission index."""
     over_tokens: bool = False
     """The token limit was passed, though a final answer under way was let finish."""
+    repeat: int = Field(default=0, exclude_if=lambda number: not number)
+    """Which repeat of its sample an evaluation played."""
+    inputs: str = Field(default="", exclude_if=lambda packed: not packed, repr=False)
+    """Exact token ids of every input as the policy was given them (:func:`unpack_inputs`); evaluations store them."""
 
     def views(self) -> Iterator[list[Message]]:
         """The messages of every inference's input, in order."""

@@ -1,7 +1,11 @@
-"""Command line of the evaluation: ``python -m eval freeze|run|score|report|tune-prompt CONFIG.yaml [dotted.key=value ...]``, ``demo``, ``suites``."""
+"""Command line of the evaluation: ``python -m eval freeze|run|score|replay|report|tune-prompt CONFIG.yaml [dotted.key=value ...]``.
+
+Beside these ``compare``, ``check-stats``, ``demo`` and ``suites``.
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -9,9 +13,10 @@ from typing import Annotated
 
 import typer
 
-from envs.config import load_config
+from envs.config import UserError, load_config
 from envs.runs import cli_errors
 from eval.config import EvalConfig
+from eval.sessions_cli import replay_sessions, run_sessions
 from eval.suites.cli import suites
 
 app = typer.Typer(
@@ -31,24 +36,45 @@ The four steps, in order, all with the same config:
     python -m eval report configs/eval_scripted.yaml
 
 **freeze** hashes tasks, rules, sources and weights into `<out>/lock.json`; **run** plays what is still owed and can be killed
-at any moment; **score** needs no model; **report** writes `<out>/report.html` and `<out>/report.md`.
+at any moment; **score** needs no model; **report** writes `<out>/report.html` and `<out>/report.md`. **replay** builds every
+stored view again and holds it against the exact input that was stored with it.
+
+Your own conversations need no config (format: docs/sessions.md):
+
+    python -m eval run --sessions my_sessions.jsonl --arm base --arm pinned --model smollm2
 
 Settings are changed behind the config: `python -m eval run configs/eval_scripted.yaml batch_size=32`.
 
 **tune-prompt** chooses the prompt of an arm on validation probes; **demo** does all four steps on a small suite with the weights
 of `make demo`.
 
+**compare** sets arms, or whole runs under the same rules, against each other: `python -m eval compare --help`. **check-stats**
+measures what the intervals and tests are worth.
+
 Apart from these, **suites** plays the seed experiments, without a config: `python -m eval suites --help`.
 """,
 )
 Config = Annotated[str, typer.Argument(metavar="CONFIG.yaml", help="Config file (schema: eval/config.py).")]
+Perhaps = Annotated[
+    str | None, typer.Argument(metavar="[CONFIG.yaml]", help="Config file (schema: eval/config.py); none with --sessions.")
+]
+Arms = Annotated[list[str] | None, typer.Option("--arm", help="This arm only (may be repeated).")]
+Sessions = Annotated[
+    Path | None,
+    typer.Option("--sessions", metavar="FILE.jsonl", help="A session file of your own (docs/sessions.md), instead of a config."),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="With --sessions: the run folder; default runs/sessions/<name of the file>.")
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(metavar="[key=value]...", help="Dotted overrides, e.g. out=runs/again arms.sft.model=runs/sft/final."),
 ]
 
 
-def _load(config: str, overrides: list[str] | None) -> EvalConfig:
+def _load(config: str | None, overrides: list[str] | None) -> EvalConfig:
+    if config is None:
+        raise UserError("nothing to play: give a CONFIG.yaml, or --sessions FILE.jsonl for conversations of your own")
     return load_config(EvalConfig, config, overrides or [])
 
 
@@ -78,18 +104,51 @@ def freeze(
 @app.command()
 @cli_errors()
 def run(
-    config: Config,
+    config: Perhaps = None,
     overrides: Overrides = None,
-    arm: Annotated[list[str] | None, typer.Option("--arm", help="Play only this arm (may be repeated).")] = None,
+    arm: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arm",
+            help="Play only this arm (may be repeated). With --sessions: gold, bad, echo, expert-read, base, prompt, plain, a manager "
+            "(truncate, pinned, …), NAME=MODEL or NAME={policy: hf, …}.",
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard", metavar="2/8", help="Play only this part of the samples, into a folder of its own; score reads all."
+        ),
+    ] = None,
+    sessions: Sessions = None,
+    model: Annotated[str | None, typer.Option("--model", help="With --sessions: the model of arms that need one.")] = None,
+    out: Out = None,
+    new: Annotated[bool, typer.Option("--new", help="With --sessions: set earlier results under another lock aside.")] = False,
 ) -> None:
-    """Play every episode still owed. Killed at any moment, the same command goes on.
+    r"""Play every episode still owed. Killed at any moment, the same command goes on.
 
-    Example: python -m eval run configs/eval_scripted.yaml --arm expert
+    A config:               python -m eval run configs/eval_scripted.yaml --arm expert
+
+    On several machines:    python -m eval run configs/eval_scripted.yaml --shard 2/8
+
+    Your conversations:     python -m eval run --sessions my_sessions.jsonl --arm expert-read
+
+    With a model:           python -m eval run --sessions my_sessions.jsonl --arm base --arm plain --arm pinned --model smollm2
+
+    --sessions freezes a lock by itself (it is your own data), plays every arm under the four conditions (closed book, whole log,
+    damaged without read-back, damaged with it) and on the whole log with read-back for false alarms, and writes results.json and
+    report.md. Settings: decoding.temperature=0.7 budget=4096 …
     """
+    if sessions:
+        settings = [part for part in (config, *(overrides or ())) if part]
+        run_sessions(sessions, arm or [], model, out, settings, shard=shard, new=new)
+        return
+    if model or out or new:
+        raise UserError("--model, --out and --new belong to --sessions: a config says these itself (out=… behind it)")
     from eval.run import run as step
 
     owed = 0
-    for name, played in step(_load(config, overrides), arm).items():
+    for name, played in step(_load(config, overrides), arm, shard).items():
         typer.echo(f"{name}: {played.now} played, {played.before} were stored" + (f", {played.owed} OWED" if played.owed else ""))
         owed += played.owed
     if owed:
@@ -165,6 +224,58 @@ def tune_prompt(
 
 @app.command()
 @cli_errors()
+def compare(
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG.yaml|RUN_FOLDER...", help="Config files or run folders, and key=value overrides of configs."
+        ),
+    ],
+    a: Annotated[str | None, typer.Option("--a", help="First arm of the one pair to compare.")] = None,
+    b: Annotated[str | None, typer.Option("--b", help="Second arm: the differences are a - b.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of Markdown.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file, .md or .json, instead.")] = None,
+) -> None:
+    """Compare arms of a scored run, or scored runs with each other; different locks are refused.
+
+    One run: every arm against the config's references, or --a against --b, with gates, adjusted p-values and verdicts. Several
+    runs: their locks must agree on every rule; with other backbones they stand side by side, with the same lock they are paired.
+
+    Example: python -m eval compare runs/eval_probes runs/eval_probes_qwen --out comparison.md
+    """
+    from eval.compare import compare as step
+    from eval.compare import load_run, render, write
+
+    overrides = [target for target in targets if "=" in target and not Path(target).exists()]
+    names = [target for target in targets if target not in overrides]
+    if not names:
+        raise UserError("nothing to compare: name a config file or a run folder")
+    content = step([load_run(name, overrides) for name in names], a, b)
+    command = f"python -m eval {shlex.join(sys.argv[1:])}"
+    if out is not None:
+        write(content, out, command)
+        typer.echo(str(out))
+    else:
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False) if as_json else render(content, command))
+
+
+@app.command("check-stats")
+@cli_errors()
+def check_stats(
+    draws: Annotated[int, typer.Option("--draws", min=100, help="Made-up data sets for every check.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="Of the data sets.")] = 0,
+) -> None:
+    """Measure coverage, errors and power of the statistics on made-up data: the tables of docs/statistics.md. Takes minutes.
+
+    Example: python -m eval check-stats --draws 1000
+    """
+    from eval.simulate import tables
+
+    typer.echo(tables(draws, seed))
+
+
+@app.command()
+@cli_errors()
 def demo(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.yaml", help="Arms and settings.")] = Path("configs/eval_demo.yaml"),
     overrides: Overrides = None,
@@ -181,6 +292,30 @@ def demo(
     loaded = demo_config(config, demo, overrides or [])
     page = demo_run(loaded, demo, bases, sessions, command=f"python -m eval {shlex.join(sys.argv[1:])}")
     typer.echo(f"report: {page} and {page.with_suffix('.md')}")
+
+
+@app.command()
+@cli_errors()
+def replay(
+    config: Perhaps = None, overrides: Overrides = None, arm: Arms = None, sessions: Sessions = None, out: Out = None
+) -> None:
+    """Build every stored view again and hold it against the exact input that was stored; exit code 1 if one differs.
+
+    Example: python -m eval replay configs/eval_scripted.yaml --arm expert
+
+    Of each failure it also says whether what the answer needed was in the input.
+    """
+    from eval.replay import replay as step
+    from eval.replay import report_lines
+
+    if sessions:
+        found, changed = replay_sessions(sessions, out, arm)
+    else:
+        found, changed = step(_load(config, overrides), arm)
+    for line in report_lines(found, changed):
+        typer.echo(line)
+    if any(r.differences for r in found.values()):
+        raise typer.Exit(1)
 
 
 app.command()(suites)

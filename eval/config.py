@@ -29,12 +29,22 @@ class Arm(Strict):
     """One contestant: who acts, under which profile and prompt, over whose view."""
 
     policy: Literal[
-        "hf", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script",
+        "hf", "openai", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script",
         "memory_dumper", "protocol_chatterer", "forgetter", "unmended", "claimer", "replayer", "misnoter", "stale_answerer",
         "half_answerer", "yes_no_guesser", "meta_replier", "endless", "provoker", "stubborn", "babbler",
     ]  # fmt: skip
     model: str | None = None
-    """Model name or folder; for ``hf`` only."""
+    """Model name or folder; for ``hf``, and for ``openai`` the same weights as the server's: their tokenizer counts, their hash is
+    locked. An ``openai`` arm without one counts with ``tokenizer``, and nothing says what was served.
+    """
+    served_model: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """The model's name on the server; for ``openai`` only."""
+    base_url: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Of the server's API, ``http://localhost:8000/v1`` say; for ``openai`` only. Not locked: the server may move."""
+    api_key_env: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """Environment variable that holds the server's key (default: OPENAI_API_KEY); for ``openai`` only, not locked."""
+    endpoint: Literal["chat", "ids"] | None = Field(default=None, exclude_if=lambda name: name is None)
+    """How an ``openai`` arm asks: ``chat`` (default) sends messages, which any server takes; ``ids`` sends and gets token ids, vLLM alone."""
     script: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Script of a seed suite, by name; for policy ``script`` only, which plays the seed suites alone."""
     profile: str = "core@1"
@@ -90,12 +100,20 @@ class Arm(Strict):
             raise ValueError("policy 'script' and script go together: give policy: script with script: pass, or neither")
         # The expert alone reads windows; the controls read core@1 and plain views.
         reads = ("core@1", "plain@1") if self.policy != "expert" or not get_profile(self.profile).windows else (self.profile,)
-        if self.policy not in ("hf", "script") and self.profile not in reads:
+        if self.policy not in ("hf", "openai", "script") and self.profile not in reads:
             raise ValueError(f"policy {self.policy!r} cannot read views of {self.profile}: use core@1 or plain@1, or policy: hf")
         if self.policy == "hf" and not self.model:
             raise ValueError("policy 'hf' needs a model: add model: smollm2, or a model folder")
-        if self.model and self.policy != "hf":
+        if self.model and self.policy not in ("hf", "openai"):
             raise ValueError(f"policy {self.policy!r} takes no model: drop model, or use policy: hf")
+        for name in ("base_url", "served_model"):
+            if self.policy == "openai" and not getattr(self, name):
+                raise ValueError(
+                    f"policy 'openai' needs {name}: the server's address, and the model's name there (GET /v1/models)"
+                )
+        for name in ("base_url", "served_model", "api_key_env", "endpoint"):
+            if self.policy != "openai" and getattr(self, name):
+                raise ValueError(f"policy {self.policy!r} takes no {name}: drop it, or use policy: openai")
         if self.manager and self.manager not in MANAGERS:
             raise ValueError(f"unknown manager {self.manager!r}: choose one of {', '.join(MANAGERS)}")
         if self.manager and self.profile != "plain@1":
@@ -105,8 +123,12 @@ class Arm(Strict):
         return self
 
 
+WHERE = ("base_url", "api_key_env")
+"""Fields of an arm that say where it is played and not what it is: left out of the lock."""
+
+
 class Decoding(Strict):
-    """How hf arms sample. ``temperature`` 0 is greedy."""
+    """How hf and openai arms sample (``dtype``: hf alone). ``temperature`` 0 is greedy."""
 
     temperature: float = Field(default=0.0, ge=0)
     max_new_tokens: int = Field(default=96, ge=1)
@@ -122,6 +144,20 @@ class Bootstrap(Strict):
     seed: int = 0
 
 
+class Inference(Strict):
+    """How arms are judged; decided before anything is played."""
+
+    judged: tuple[str, ...] = ()
+    """Main arms, those that a verdict is given for; if none is named, every model arm that manages its own view but the first such
+    reference (without model arms: the scripted ones)."""
+    margin: float = Field(default=0.03, gt=0, lt=1)
+    """Correctness may be lower than that of plain history by less than this, or cost is not looked at."""
+    discordance: float = Field(default=0.2, gt=0, le=1)
+    """Share of pairs expected to differ: what power is stated for."""
+    power: float = Field(default=0.8, gt=0, lt=1)
+    """The power that the smallest detectable difference is stated for."""
+
+
 class EvalConfig(Strict):
     """An evaluation. Everything but ``name``, ``out``, ``batch_size``, ``reuse_tokens`` and ``worst`` goes into the lock."""
 
@@ -135,13 +171,16 @@ class EvalConfig(Strict):
     split: Literal["val", "held_out"] = "val"
     arms: dict[str, Arm] = Field(min_length=1)
     tokenizer: str = "smollm2"
-    """Tokenizer that counts for the scripted arms; an hf arm counts with its own."""
+    """Tokenizer that counts for the arms without a model; the others count with their own."""
     decoding: Decoding = Decoding()
     batch_size: int = Field(default=16, ge=1)
     """Episodes in lock-step; results are stored after each such batch."""
+    repeats: int = Field(default=1, ge=1)
+    """How often every arm plays every sample, each time with other seeds; needs a temperature above 0 to tell anything."""
     reuse_tokens: int = Field(default=30_000, ge=0)
     """Read tokens whose keys and values an hf arm keeps between inferences: memory for speed (SmolLM2 in float32: 46 kB each)."""
     bootstrap: Bootstrap = Bootstrap()
+    inference: Inference = Inference()
     references: tuple[str, ...] = ("base", "plain")
     """Arms that every other arm is paired with, where they are among the arms."""
     plain: str = "plain"
@@ -155,7 +194,7 @@ class EvalConfig(Strict):
     primary_metric: Literal["pair_success", "task_correct"] = "pair_success"
     selection: str = "Checkpoints are chosen on validation probes of the training families alone."
     exclusion: str = "Only infrastructure errors are excluded, each counted and shown; a limit reached is a failure."
-    stopping: str = "Every arm plays every probe and session once; nothing is added after the first score."
+    stopping: str = "Every arm plays every probe and session the stated number of times; nothing is added after the first score."
     diagnostic: str = "What follows a failed turn changes no verdict; its tokens count."
 
     @field_validator("arms")
@@ -173,12 +212,24 @@ class EvalConfig(Strict):
         for name, arm in self.arms.items():
             if arm.policy == "script":
                 raise ValueError(f"arm {name!r} is a script of the seed suites: play it with python -m eval suites --arm")
+        greedy = [name for name, arm in self.arms.items() if arm.model]
+        if self.repeats > 1 and greedy and not self.decoding.temperature:
+            raise ValueError(
+                f"repeats: {self.repeats} at temperature 0: arm {greedy[0]!r} would say the same every time: set decoding.temperature "
+                "above 0, or repeats: 1"
+            )
         given = [("references", name) for name in self.references if "references" in self.model_fields_set]
         given += [("plain", self.plain)] if "plain" in self.model_fields_set else []
+        given += [("inference.judged", name) for name in self.inference.judged]
         for field, name in given:
             if name not in self.arms:
                 raise ValueError(f"{field} names arm {name!r}, which is not among the arms: use one of {', '.join(self.arms)}")
         return self
+
+    @property
+    def protocol(self) -> str | None:
+        """The arm that detection, recovery and conflicts are judged against: the first reference that manages its own view."""
+        return next((n for n in self.references if n in self.arms and get_profile(self.arms[n].profile).managed), None)
 
     @property
     def folder(self) -> Path:

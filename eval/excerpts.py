@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envs.runs import read_jsonl
 from envs.trajectory import Trajectory
 from eval.config import EvalConfig
-from eval.score import Key, stored_key
+from eval.store import Key, read_arm, stored_key
 
 CLIP = 700
 EVENTS = 40
@@ -16,7 +15,7 @@ EVENTS = 40
 
 def worst_episodes(config: EvalConfig, scores: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """At most ``config.worst`` failed episodes, lowest quality first, arms in turn; model arms alone where there are any."""
-    models = [name for name, arm in config.arms.items() if arm.policy == "hf"]
+    models = [name for name, arm in config.arms.items() if arm.policy in ("hf", "openai")]
     queues = []
     for arm in models or list(config.arms):
         failed = [row for row in scores if row["arm"] == arm and not row["score"]["task_correct"]]
@@ -28,12 +27,11 @@ def worst_episodes(config: EvalConfig, scores: Sequence[Mapping[str, Any]]) -> l
         arm: _stored(config, arm, {row["sample"] for row in picked if row["arm"] == arm})
         for arm in {row["arm"] for row in picked}
     }
-    return [_excerpt(row, stored[row["arm"]][row["source"], row["sample"]]) for row in picked]
+    return [_excerpt(row, stored[row["arm"]][row["source"], row["sample"], row["repeat"]]) for row in picked]
 
 
 def _stored(config: EvalConfig, arm: str, samples: set[str]) -> dict[Key, Trajectory]:
-    trajectories = read_jsonl(config.arm_folder(arm) / "episodes.jsonl", model=Trajectory)
-    return {key: t for t in trajectories if (key := stored_key(t))[1] in samples}
+    return {key: t for key, t in read_arm(config.arm_folder(arm), Trajectory, stored_key).items() if key[1] in samples}
 
 
 def _excerpt(row: Mapping[str, Any], trajectory: Trajectory) -> dict[str, Any]:

@@ -1,36 +1,39 @@
 """The lock: what an evaluation depends on, hashed before anything is played.
 
-``lock.json`` has a *rules* part (probes, sessions, profiles, prompts, renderer, parser, chat and scorer sources, decoding,
-hypotheses, metric and rules of exclusion…) and a *backbone* part (weights and tokenizer of every model arm, sources of the
-scripted ones). Each entry is one hash, so a mismatch can name what changed. Results of different locks are never compared.
+``lock.json`` has a *rules* part (probes, sessions, task families, profiles with their limits and tool syntax, prompts, renderer,
+parser, chat and scorer sources, decoding, hypotheses, metric and rules of exclusion…) and a *backbone* part (weights, tokenizer
+and chat template of every model arm, sources of the scripted ones). Each entry is one hash, so a mismatch can name what changed.
+Results of different locks are never compared.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-import envs
-from envs.chat import get_chat
+from envs.chat import END, START, get_chat
 from envs.config import UserError, dump_config
-from envs.hashes import SOURCES
-from envs.profiles import get_profile, prompt_hash
+from envs.hashes import tokenizer_hash
+from envs.profiles import COMPACT_LINES, get_profile, prompt_hash
 from envs.runs import hash_obj, provenance, read_json, read_jsonl, write_json_atomic, write_text_atomic
 from envs.tasks.base import Probe, Session
-from eval.config import Arm, EvalConfig, check_split
+from eval.config import WHERE, EvalConfig, check_split
+from eval.power import statement
+from eval.sources import files_hash, play_sources, policy_files, prompt_files, score_sources, task_sources
 
-ENVS = Path(envs.__file__).parent
-EVAL = Path(__file__).parent
-PLAY_SOURCES = SOURCES
-SCORE_SOURCES = (
-    "scoring", "answers", "conduct", "fidelity", "spending", "truth", "text", "trajectory", "ledger", "measures", "stats",
-)  # fmt: skip
+SCRIPTS = ("envs.policies.scripted", "envs.policies.flawed", "envs.policies.unified", "envs.policies.sessions")
+MODELS = {"hf": ("envs.policies.hf",), "openai": ("envs.policies.openai", "envs.policies.vllm")}
+"""Policies that ask a model, and what they are made of; the others are scripts."""
+PLAYED = ("source.play.", "source.tasks.", "profile.", "limits.", "tool_syntax.", "prompt.", "chat.")
+"""Rules that decide what is played and no more: stored episodes are scored without them."""
+NAMED = 4
+"""Changed entries that an error names."""
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".gguf")
 OWN_FILES = ("arms", "scores.jsonl", "details.json", "results.json", "report.html", "report.md", "eval.yaml", "lock.json")
 TEXTS = ("hypotheses", "primary_metric", "selection", "exclusion", "stopping", "diagnostic")
@@ -69,18 +72,19 @@ def freeze(config: EvalConfig, *, new: bool = False) -> Lock:
     lock = build_lock(config)
     if path.is_file():
         old = read_lock(config)
-        changed = _first_change({**old.rules, **old.backbone}, {**lock.rules, **lock.backbone})
+        changed = tell_change({**old.rules, **old.backbone}, {**lock.rules, **lock.backbone})
         if changed is None:
             return old
         if not new:
             raise LockError(f"{path}: {changed}: undo that change, or freeze again with --new (earlier results are kept apart)")
-        _set_aside(config, old)
+        set_aside(config.folder, old)
     elif (config.folder / "arms").exists():
         raise LockError(
             f"{config.folder}: has arms/ but no lock.json: choose another out, or restore the lock they were played under"
         )
-    write_text_atomic(config.folder / "eval.yaml", dump_config(config))
-    write_json_atomic(path, lock.model_copy(update={"provenance": provenance()}))
+    write_text_atomic(config.folder / "eval.yaml", dump_config(config, without={"references", "plain"} - config.model_fields_set))
+    lock = lock.model_copy(update={"provenance": provenance()})
+    write_json_atomic(path, lock)
     return lock
 
 
@@ -89,7 +93,16 @@ def read_lock(config: EvalConfig) -> Lock:
     path = config.folder / "lock.json"
     if not path.is_file():
         raise LockError(f"{path}: nothing is frozen yet: run the freeze command with the same config first")
-    return Lock.model_validate(read_json(path))
+    return read_lock_at(path)
+
+
+def read_lock_at(path: Path) -> Lock:
+    """The lock of a file. Raises LockError if it is no lock of this version, DataError if there is none."""
+    try:
+        return Lock.model_validate(read_json(path))
+    except ValidationError as error:
+        field = ".".join(map(str, error.errors()[0]["loc"])) or "(the object)"
+        raise LockError(f"{path}: {field}: not a lock of this version: freeze again with --new") from None
 
 
 def check_play(config: EvalConfig) -> Lock:
@@ -100,10 +113,12 @@ def check_play(config: EvalConfig) -> Lock:
 def check_score(config: EvalConfig) -> Lock:
     """The lock, if everything that scoring depends on is as frozen; needs no model. Raises LockError."""
 
-    def parts(lock: Lock) -> dict[str, str]:
-        return {name: value for name, value in lock.rules.items() if not name.startswith(("source.play.", "profile.", "prompt."))}
+    return _check(config, score_part, build_lock(config, weights=False))
 
-    return _check(config, parts, build_lock(config, weights=False))
+
+def score_part(lock: Lock) -> dict[str, str]:
+    """The entries that scores depend on, once the episodes are stored."""
+    return {name: value for name, value in lock.rules.items() if not name.startswith(PLAYED)}
 
 
 def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
@@ -116,27 +131,26 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
         "split": hash_obj(config.split),
         "decoding": hash_obj(config.decoding),
         "bootstrap": hash_obj(config.bootstrap),
-        "comparison": hash_obj([config.references, config.plain]),
+        "comparison": hash_obj([config.references, config.plain, config.inference]),
+        "repeats": hash_obj(config.repeats),
         **{f"text.{name}": hash_obj(getattr(config, name)) for name in TEXTS},
-        **{f"arm.{name}": hash_obj(arm) for name, arm in config.arms.items()},
-        **{f"profile.{p.name}": p.hash for p in _used(config, lambda arm: arm.rules)},
+        # Whose weights act is the backbone's part: the same rules on two models differ there alone.
         **{
-            f"prompt.{p}.{n}": prompt_hash(n, get_profile(p).managed, get_profile(p).syntax)
-            for p, n in _used(config, lambda arm: (arm.profile, arm.prompt))  # no safeguard changes the prompt
+            f"arm.{name}": hash_obj(arm.model_dump(mode="json", exclude={*WHERE, "model", "served_model"}))
+            for name, arm in config.arms.items()
         },
-        "prompt.maintenance": prompt_hash("maintenance"),
-        **{f"source.play.envs/{name}.py": _file_hash(path) for name in PLAY_SOURCES if (path := ENVS / f"{name}.py").is_file()},
-        **{f"source.score.envs/{name}.py": _file_hash(path) for name in SCORE_SOURCES if (path := ENVS / f"{name}.py").is_file()},
-        "source.score.envs/tasks/base.py": _file_hash(ENVS / "tasks" / "base.py"),
-        **{f"source.score.eval/{name}.py": _file_hash(EVAL / f"{name}.py") for name in ("metrics", "counts", "strata")},
+        **rule_entries({(arm.rules.name, arm.prompt) for arm in config.arms.values()}),
+        **play_sources(),
+        **task_sources(),
+        **score_sources(),
     }
-    if any(arm.manager for arm in config.arms.values()):
-        rules |= {f"source.play.envs/managers/{p.name}": _file_hash(p) for p in sorted((ENVS / "managers").glob("*.py"))}
     backbone: dict[str, str] = {}
     for name, arm in config.arms.items() if weights else ():
-        backbone |= {f"backbone.{name}.{part}": value for part, value in hashed(arm.model, arm.model or config.tokenizer).items()}
+        parts = hashed(arm.policy, arm.model, arm.model or config.tokenizer)
+        backbone |= {f"backbone.{name}.{part}": value for part, value in parts.items()}
+        backbone |= {f"backbone.{name}.model": hash_obj([arm.model, arm.served_model])} if arm.policy in MODELS else {}
     stated = config.model_dump(mode="json", exclude={"name", "out", "batch_size", "reuse_tokens", "worst"})
-    stated["power"] = _power(probes, sessions)
+    stated["power"] = _power(config, probes, sessions)
     return Lock(name=config.name, lock=hash_obj([rules, backbone]), rules=rules, backbone=backbone, stated=stated)
 
 
@@ -156,67 +170,82 @@ def load_samples(config: EvalConfig) -> tuple[list[Probe], list[Session]]:
     return probes, sessions
 
 
-def backbone_of(model: str | None, tokenizer: str) -> dict[str, str]:
-    """Hashes of what acts in an arm: tokenizer and source, and the weights of a model (``None``: a scripted policy)."""
-    sources = ("hf", "base") if model else ("expert", "knowledge", "rulings", "scripted", "flawed", "unified", "reading", "base")
-    files = [path for name in sources if (path := ENVS / "policies" / f"{name}.py").is_file()]
-    hashes = {"source": _files_hash(files), "tokenizer": _tokenizer_hash(tokenizer)}
+def rule_entries(used: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Profiles with their limits and tool syntax, prompts, and the chat format, of every ``(profile, prompt)`` that is played."""
+    used = sorted(set(used))
+    entries = {"chat.format": hash_obj([START, END])}
+    for name in dict.fromkeys(profile for profile, _ in used):
+        profile = get_profile(name)
+        limits = {
+            field: value
+            for field, value in asdict(profile).items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+        tools = [[tool, COMPACT_LINES.get(tool, "")] for tool in profile.tools]
+        entries[f"profile.{name}"] = profile.hash
+        entries[f"limits.{name}"] = hash_obj(limits)
+        entries[f"tool_syntax.{name}"] = hash_obj([profile.syntax, profile.position_check, tools])
+    for name, prompt in used:
+        entries[f"prompt.{name}.{prompt}"] = prompt_hash(prompt, get_profile(name).managed, get_profile(name).syntax)
+    return {**entries, "prompt.maintenance": prompt_hash("maintenance"), **prompt_files(prompt for _, prompt in used)}
+
+
+def backbone_of(policy: str, model: str | None, tokenizer: str) -> dict[str, str]:
+    """Hashes of what acts in an arm: tokenizer and source, and the weights of a model, where there is one.
+
+    Of a served model that is the folder that the config names; no lock can tell what the server has loaded.
+    """
+    files = policy_files(MODELS.get(policy, SCRIPTS))
+    hashes = {"source": files_hash(files), "tokenizer": _tokenizer_hash(tokenizer), "chat_template": _template_hash(tokenizer)}
     return {"weights": _weights_hash(model), **hashes} if model else hashes
 
 
-def _power(probes: Sequence[Probe], sessions: Sequence[Session]) -> str:
-    """What difference these data can show, said before any is seen: paired, 80 % power, two-sided 5 %, bases independent."""
+def _power(config: EvalConfig, probes: Sequence[Probe], sessions: Sequence[Session]) -> str:
+    """What difference these data can show, said before any is seen: paired, one pair a base of the primary metric."""
     bases = len(
         {p.base for p in probes if p.variant != "present" and p.twin} or {s.id for s in sessions} or {p.base for p in probes}
     )
-    effect = 2.8 * (0.2 / bases) ** 0.5
-    return (
-        f"{len(probes)} probes and {len(sessions)} sessions; over the {bases} bases of the primary metric a paired difference "
-        f"of about {min(effect, 1.0):.2f} is found with 80 % power, if a fifth of the pairs differ"
-    )
+    rules = config.inference
+    told = statement(bases, discordance=rules.discordance, margin=rules.margin, power_wanted=rules.power)
+    return f"{len(probes)} probes and {len(sessions)} sessions; {told}"
 
 
 def _check(config: EvalConfig, parts: Callable[[Lock], dict[str, str]], now: Lock) -> Lock:
     lock = read_lock(config)
-    changed = _first_change(parts(lock), parts(now))
+    changed = tell_change(parts(lock), parts(now))
     if changed:
         raise LockError(f"{config.folder / 'lock.json'}: {changed}: undo that change, or freeze again with --new and play again")
     return lock
 
 
-def _first_change(old: Mapping[str, str], new: Mapping[str, str]) -> str | None:
-    names = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
+def changed_entries(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Names of the entries that differ between two locks' parts, in their order."""
+    return [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
+
+
+def tell_change(old: Mapping[str, str], new: Mapping[str, str], since: str = "since the freeze") -> str | None:
+    """What differs, in words: the first entry with both hashes, the next by name; None where nothing does."""
+    names = changed_entries(old, new)
     if not names:
         return None
-    name = names[0]
+    name, others = names[0], names[1:NAMED]
     before, after = (side[name][:8] if name in side else "absent" for side in (old, new))
-    more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-    return f"{name} changed since the freeze, {before} -> {after}{more}"
+    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    more = f" (and {', '.join(others)}{rest})" if others else ""
+    return f"{name} changed {since}, {before} -> {after}{more}"
 
 
-def _set_aside(config: EvalConfig, old: Lock) -> None:
-    number, target = 1, config.folder / "earlier" / old.short
+def set_aside(folder: Path, old: Lock) -> None:
+    """Move a lock, its episodes and its results to ``<folder>/earlier/<lock>``."""
+    number, target = 1, folder / "earlier" / old.short
     # The lock goes last: a folder without one is a move that was killed, and is gone on with.
     while (target / "lock.json").exists():
         number += 1
-        target = config.folder / "earlier" / f"{old.short}-{number}"
+        target = folder / "earlier" / f"{old.short}-{number}"
     target.mkdir(parents=True, exist_ok=True)
     for name in OWN_FILES:
-        if (item := config.folder / name).exists():
+        if (item := folder / name).exists():
             item.rename(target / name)
-
-
-def _used(config: EvalConfig, field: Callable[[Arm], Any]) -> list[Any]:
-    return list(dict.fromkeys(field(arm) for arm in config.arms.values()))
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _files_hash(files: Iterable[Path]) -> str:
-    return hash_obj([[p.name, _file_hash(p)] for p in sorted(files, key=lambda p: p.name)])
 
 
 def _weights_hash(model: str) -> str:
@@ -229,17 +258,20 @@ def _weights_hash(model: str) -> str:
         )
     adapter = folder / "adapter_config.json"
     if not adapter.is_file():
-        return _files_hash(files)
+        return files_hash(files)
     base = json.loads(adapter.read_text(encoding="utf-8")).get("base_model_name_or_path") or ""
-    return hash_obj([_files_hash([*files, adapter]), _weights_hash(base)])
+    return hash_obj([files_hash([*files, adapter]), _weights_hash(base)])
 
 
 def _tokenizer_hash(model: str) -> str:
     """Hash of the tokenizer that the arm will count and write with."""
-    tokenizer = get_chat(model).tokenizer
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    vocabulary = backend.to_str() if backend is not None else tokenizer.get_vocab()
-    return hash_obj([vocabulary, tokenizer.special_tokens_map])
+    chat = get_chat(model)
+    return hash_obj([tokenizer_hash(chat), chat.tokenizer.special_tokens_map])
+
+
+def _template_hash(model: str) -> str:
+    """Hash of the chat template that the tokenizer brings: what a server would write the conversation with."""
+    return hash_obj(getattr(get_chat(model).tokenizer, "chat_template", None))
 
 
 def _folder(model: str) -> Path:

@@ -5,7 +5,7 @@ A metric is a function from the rows of one arm to units; ``envs.stats`` turns u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -39,6 +39,13 @@ class Row:
     hint: str = "none"
     length: str = ""
     """Band of the session's length (``eval.strata.LENGTHS``)."""
+    repeat: int = 0
+    """Which repeat of its sample it is."""
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What it is paired by across arms."""
+        return self.source, self.sample, self.repeat
 
     @property
     def damaged(self) -> bool:
@@ -70,7 +77,10 @@ class Metric:
 
 def pair_success(rows: Sequence[Row]) -> list[Unit]:
     """One unit a damaged probe: 1 if its pair succeeds (:func:`envs.measures.pairs`)."""
-    return [_unit(row, won) for row, won in pairs(rows)]
+    repeats: dict[int, list[Row]] = {}
+    for row in rows:
+        repeats.setdefault(row.repeat, []).append(row)
+    return [_unit(row, won) for same in repeats.values() for row, won in pairs(same)]
 
 
 def turn_accuracy(rows: Sequence[Row]) -> list[Unit]:
@@ -140,7 +150,7 @@ def _protocol(score: Score) -> int:
 
 
 def _unit(row: Row, num: float, den: float = 1.0) -> Unit:
-    return Unit(row.family, row.base, float(num), float(den), row.sample)
+    return Unit(row.family, row.base, float(num), float(den), row.sample, row.repeat)
 
 
 def _each(value: Callable[[Score], float], which: Callable[[Row], bool] = lambda row: True) -> Units:
@@ -296,12 +306,21 @@ def units_of(rows: Sequence[Row], only: Collection[str] | None = None) -> dict[s
     return found
 
 
+def shared_units(a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[str, Metric, list[Unit], list[Unit]]]:
+    """Name, definition and both sides' units of every metric that both arms have, over the episodes that both played."""
+    keys = {r.key for r in a} & {r.key for r in b}
+    left, right = (units_of([r for r in side if r.key in keys]) for side in (a, b))
+    for name, (metric, units) in left.items():
+        if name in right:
+            yield name, metric, units, right[name][1]
+
+
 def ratio_to(rows: Sequence[Row], plain: Sequence[Row]) -> dict[str, tuple[Metric, list[Unit]]]:
     """Over the samples that both arms played: ``tokens_ratio_to_plain`` (cumulative) and ``peak_ratio_to_plain``; then the
     cumulative one without turns after the first failed one, and over the samples that both arms finished.
     """
-    other = {(r.source, r.sample): r for r in plain}
-    both = [(r, other[r.source, r.sample]) for r in rows if (r.source, r.sample) in other]
+    other = {r.key: r for r in plain}
+    both = [(r, other[r.key]) for r in rows if r.key in other]
     finished = [(a, b) for a, b in both if a.score.reason == b.score.reason == "answered"]
     found = {}
     for name, field, pairs_of, about in (

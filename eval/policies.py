@@ -1,9 +1,11 @@
-"""An arm's policy: a scripted one, or a transformers model behind ``act(views)``."""
+"""An arm's policy: a scripted one, a transformers model or a served one, behind ``act(views)``."""
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from envs.chat import ChatML
 from envs.policies.base import Policy, Sampled, View
@@ -14,20 +16,33 @@ from envs.profiles import Profile
 from envs.trajectory import view_hash
 from eval.config import Arm, Decoding
 
+REPEAT_STEP = 1_000_003
+"""Between the seeds of two repeats: more than between those that two evaluations are given."""
+
 if TYPE_CHECKING:
     from envs.policies.hf import HFPolicy
+    from envs.policies.vllm import VLLMServerPolicy
 
 
 class ModelPolicy:
     """A model that acts on views: the view's ids in, exactly the sampled ids out."""
 
-    def __init__(self, model: HFPolicy, chat: ChatML, seed: int) -> None:
+    def __init__(self, model: HFPolicy | VLLMServerPolicy, chat: ChatML, seed: int) -> None:
         self.model, self.chat, self.seed = model, chat, seed
 
     def act(self, views: Sequence[View]) -> list[Sampled]:
         # Seeded by what is read, so that neither the batch nor a resumed run changes what is sampled.
         turns = self.model.generate([v.ids for v in views], seeds=[f"{self.seed}/{view_hash(v.ids)}" for v in views])
         return [Sampled(tuple(t.ids), self.chat.decode(t.ids), t.cut) for t in turns]
+
+
+def for_repeat(policy: Policy, repeat: int) -> Policy:
+    """The same policy drawing from the random streams of a repeat: same weights, another seed. A script has none: it says the same again."""
+    if not repeat or not hasattr(policy, "seed"):
+        return policy
+    other = copy.copy(policy)
+    other.seed = policy.seed + REPEAT_STEP * repeat
+    return other
 
 
 class Sampling(Protocol):
@@ -52,6 +67,8 @@ def make_policy(arm: Arm, config: Sampling, chat: ChatML, profile: Profile) -> P
         raise ValueError("a script plays one episode: its suite makes it")
     if arm.policy == "expert" and profile.windows:
         return UnifiedExpert(chat, profile)
+    if arm.policy == "openai":
+        return _served(arm, config, chat)
     if arm.policy != "hf":
         return {**SCRIPTED, **FLAWED}[arm.policy](chat, profile.view_budget)
     from envs.policies.hf import HFPolicy  # torch only where a model plays
@@ -67,3 +84,26 @@ def make_policy(arm: Arm, config: Sampling, chat: ChatML, profile: Profile) -> P
         reuse_tokens=config.reuse_tokens,
     )
     return ModelPolicy(model, chat, decoding.seed)
+
+
+def _served(arm: Arm, config: Sampling, chat: ChatML) -> Policy:
+    """The policy of an ``openai`` arm. Raises ModelError where a server of ids doesn't answer."""
+    decoding, key = config.decoding, arm.api_key_env or "OPENAI_API_KEY"
+    settings: dict[str, Any] = {
+        "max_new_tokens": decoding.max_new_tokens, "temperature": decoding.temperature, "seed": decoding.seed,
+        "concurrency": config.batch_size,
+    }  # fmt: skip
+    if arm.endpoint == "ids":
+        from envs.policies.vllm import VLLMServerPolicy
+
+        server = VLLMServerPolicy(
+            arm.base_url or "",
+            tokenizer=chat.tokenizer,
+            served=arm.served_model,
+            api_key=os.environ.get(key) or "none",
+            **settings,
+        )
+        return ModelPolicy(server, chat, decoding.seed)
+    from envs.policies.openai import OpenAIPolicy
+
+    return OpenAIPolicy(chat, base_url=arm.base_url or "", model=arm.served_model or "", api_key_env=key, **settings)

@@ -19,7 +19,15 @@ from eval.excerpts import worst_episodes
 from eval.freeze import TEXTS, Lock, LockError, read_lock
 from eval.metrics import VARIANTS
 from eval.plots import correctness_against_tokens
+from eval.standing import code_lines, code_warnings
+from eval.store import read_meta
 from eval.strata import COLUMNS
+from eval.tables import HEADINGS, Cell, Table
+from eval.tables import cell as _cell
+from eval.tables import section as _section
+from eval.tables import table as _table
+from eval.tables import text as _text
+from eval.verdict import verdict_sections
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAIN = (
@@ -58,13 +66,6 @@ PAIRED = (
     "session_constraint_retention",
     "session_tokens",
 )
-AMOUNTS = ("tokens", "peak", "prefill", "verdict_tokens", "verification_tokens")
-HEADINGS = {"tokens_ratio_to_plain": "tokens / plain", "peak_ratio_to_plain": "peak / plain",
-            "verdict_tokens_ratio_to_plain": "tokens / plain to the verdict", "finished_tokens_ratio_to_plain": "tokens / plain, both finished", "detection_recall": "recall",
-            "detection_false_alarm": "false alarm", "detection_f1": "F1"}  # fmt: skip
-
-Cell = dict[str, Any]
-Table = dict[str, Any]
 
 
 def report(config: EvalConfig, command: str | None = None) -> Path:
@@ -92,9 +93,17 @@ def _context(
     config: EvalConfig, lock: Lock, results: Mapping[str, Any], details: Mapping[str, Any], command: str
 ) -> dict[str, Any]:
     scores = read_jsonl(config.folder / "scores.jsonl")
-    starts = [start for arm in config.arms for start in _starts(config, arm)]
+    starts = {arm: [s for _, meta in read_meta(config.arm_folder(arm)) for s in meta["starts"]] for arm in config.arms}
+    last = [start for found in starts.values() for start in found] or [lock.provenance]
     decoding = config.decoding
-    sections = [_main(config, results), _paired(results), _by_variant(results), _sessions(results), _families(config, details)]
+    sections = [
+        *verdict_sections(details["inference"]),
+        _main(config, results),
+        _paired(results),
+        _by_variant(results),
+        _sessions(results),
+        _families(config, details),
+    ]
     sections += [_strata(details)]
     sections += [_detection(details), _answers(details), _failures(details), _calls(config, details), _reading(details)]
     return {
@@ -102,32 +111,19 @@ def _context(
         "split": results["split"],
         "families": sorted({row["family"] for row in scores}),
         "lock": lock.lock,
-        "code": _code([lock.provenance, *starts]),
-        "versions": ", ".join(f"{k} {v}" for k, v in (starts or [lock.provenance])[-1].get("versions", {}).items()),
+        "code": code_lines(lock.provenance, starts),
+        "versions": ", ".join(f"{k} {v}" for k, v in last[-1].get("versions", {}).items()),
         "decoding": f"temperature {decoding.temperature:g}, at most {decoding.max_new_tokens} new tokens, seed {decoding.seed}, "
         f"{decoding.dtype}; {config.bootstrap.resamples} resamples, seed {config.bootstrap.seed}",
         "command": command,
         "stated": [*((name.replace("_", " "), lock.stated[name]) for name in TEXTS), ("power", lock.stated["power"])],
-        "warnings": _warnings(details, [lock.provenance, *starts]),
+        "warnings": [*_incomplete(details), *code_warnings(lock.provenance, starts)],
         "sections": [section for section in sections if section],
         "episodes": worst_episodes(config, scores),
     }
 
 
-def _starts(config: EvalConfig, arm: str) -> list[dict[str, Any]]:
-    path = config.arm_folder(arm) / "meta.json"
-    return list(read_json(path)["starts"]) if path.is_file() else []
-
-
-def _code(states: Iterable[Mapping[str, Any]]) -> str:
-    seen = dict.fromkeys(
-        f"commit {(s.get('git_commit') or 'unknown')[:12]}" + (" with uncommitted changes" if s.get("git_dirty") else "")
-        for s in states
-    )
-    return "; ".join(seen)
-
-
-def _warnings(details: Mapping[str, Any], states: Sequence[Mapping[str, Any]]) -> list[str]:
+def _incomplete(details: Mapping[str, Any]) -> list[str]:
     lines = []
     for arm, h in details["health"].items():
         if h["scored"] < h["expected"]:
@@ -135,8 +131,6 @@ def _warnings(details: Mapping[str, Any], states: Sequence[Mapping[str, Any]]) -
                 f"Arm {arm} is incomplete: {h['scored']} of {h['expected']} episodes scored, {h['excluded_infrastructure']} "
                 f"excluded for infrastructure errors, {h['not_played']} not played. Its figures are over the rest."
             )
-    if any(s.get("git_dirty") for s in states):
-        lines.append("Made from code with uncommitted changes: the lock's hashes say which sources, the commit alone does not.")
     return lines
 
 
@@ -271,6 +265,12 @@ def _failures(details: Mapping[str, Any]) -> dict[str, Any]:
     note = "Excluded: the backend failed on every try. Errors count every failed try, also those that a later one made good."
     head = ["arm", *(f.replace("_", " ") for f in fields)]
     tables = [_table({"title": "episodes", "head": head, "rows": rows, "note": note})]
+    needed = details["needed_in_input"]
+    rows = [[arm, _text(found["in_input"]), _text(found["not_in_input"])] for arm, found in needed.items()]
+    note = "Of failed episodes: was what the first wrong answer needed in the exact input that it was written from?"
+    tables.append(
+        _table({"title": "the needed message", "head": ["arm", "in the input", "not in it"], "rows": rows, "note": note})
+    )
     for title, field in (("failures by cause", "causes"), ("how episodes ended", "reasons")):
         arms = {arm: _added(found[s][field] for s in ("probe", "session")) for arm, found in details["counts"].items()}
         kinds = sorted({k for found in arms.values() for k in found}, key=lambda k: -sum(a.get(k, 0) for a in arms.values()))
@@ -333,7 +333,8 @@ def _reading(details: Mapping[str, Any]) -> dict[str, Any]:
     text = [
         "Bases are resampled within their family with all their variants, 95 % percentile bootstrap. Where a metric has bounds "
         "the interval is the union with Clopper-Pearson at the effective number of bases (differences: MOVER on the discordant "
-        "shares), for amounts with a stratified t interval, because a bootstrap of few or equal outcomes is too narrow.",
+        "shares), for amounts with a stratified t interval and the studentised bootstrap, because a percentile bootstrap of few or equal "
+        "outcomes is too narrow.",
         "A dash instead of an interval: a single base tells none. An amount without width did not vary among these bases, which "
         "is no proof that it can't.",
     ]
@@ -347,37 +348,6 @@ def _reading(details: Mapping[str, Any]) -> dict[str, Any]:
         text.append(f"Bounds of {primary} come from: {'; '.join(used)}.")
     rows = [[name, _text(about)] for name, about in details["about"].items() if not name.startswith("session_")]
     return _section("How to read this", text, [_table({"head": ["metric", "definition"], "rows": rows, "words": True})])
-
-
-def _section(title: str, text: Sequence[str], tables: Sequence[Table], figure: str | None = None) -> dict[str, Any]:
-    return {"title": title, "text": text, "tables": tables, "figure": figure}
-
-
-def _table(table: Table) -> Table:
-    """All fields of a table. ``flat`` is its heading in one line, with the group before names that stand under several."""
-    whole = {"title": "", "over": [], "note": "", "words": False, **table}
-    groups = ["", *(group for group, span in whole["over"] for _ in range(span))]
-    head = list(whole["head"])
-    whole["flat"] = [
-        f"{group} {name}" if head.count(name) > 1 else name
-        for name, group in zip(head, groups if whole["over"] else head, strict=True)
-    ]
-    return whole
-
-
-def _cell(name: str, value: Mapping[str, Any] | None, *, signed: bool = False) -> Cell:
-    if value is None:
-        return _text("–")
-    whole = name.removeprefix("session_") in AMOUNTS
-    style = ("+" if signed else "") + (",.0f" if whole else ".2f")
-    lo, hi = value["lo"], value["hi"]
-    interval = "[–]" if lo is None or hi is None else f"[{lo:{style}}, {hi:{style}}]"
-    apart = signed and lo is not None and hi is not None and (lo > 0 or hi < 0)
-    return _text(f"{value['mean']:{style}}", interval, f"n={value['n']}", apart)
-
-
-def _text(text: object, sub: str = "", size: str = "", apart: bool = False) -> Cell:
-    return {"text": str(text), "sub": sub, "size": size, "apart": apart}
 
 
 def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

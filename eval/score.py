@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -16,7 +15,7 @@ from tqdm import tqdm
 from envs.chat import get_chat
 from envs.config import UserError
 from envs.profiles import get_profile
-from envs.runs import read_json, read_jsonl, write_json_atomic, write_jsonl_atomic
+from envs.runs import write_json_atomic, write_jsonl_atomic
 from envs.scoring import Score
 from envs.scoring import score as score_trajectory
 from envs.stats import Estimate, Unit, estimate, leave_one_out, paired
@@ -25,10 +24,12 @@ from envs.trajectory import Trajectory
 from eval.config import EvalConfig
 from eval.counts import cause, counts
 from eval.freeze import Lock, LockError, check_score, load_samples
-from eval.metrics import Metric, Row, ratio_to, units_of
+from eval.inference import infer
+from eval.metrics import Metric, Row, ratio_to, shared_units, units_of
+from eval.needed import needed_of, summary
+from eval.store import Key, parts, read_arm, read_errors, read_meta, stored_key, told
 from eval.strata import length_of, strata
 
-Key = tuple[str, str]
 FAMILY_METRICS = ("pair_success", "task_correct", "tokens", "session_task_correct", "session_tokens")
 
 
@@ -40,23 +41,27 @@ def score(config: EvalConfig) -> dict[str, Any]:
     """
     lock = check_score(config)
     probes, sessions = load_samples(config)
-    expected: list[Key] = [("probe", p.id) for p in probes] + [("session", s.id) for s in sessions]
+    keys = [("probe", p.id) for p in probes] + [("session", s.id) for s in sessions]
+    expected: list[Key] = [(*key, repeat) for repeat in range(config.repeats) for key in keys]
     by_id = {p.id: p for p in probes}
     chat = get_chat(config.tokenizer)
     scripts = {p.id: p.session for p in probes} | {s.id: s for s in sessions}
     lengths = {sample: length_of(script, chat) for sample, script in scripts.items()}
     rows: dict[str, list[Row]] = {}
     health: dict[str, dict[str, Any]] = {}
+    needed: dict[str, dict[Key, bool | None]] = {}
     for arm in config.arms:
         check_arm(config, arm, lock)
-        rows[arm], health[arm] = _score_arm(config, arm, expected, by_id, lengths)
+        rows[arm], needed[arm], health[arm] = _score_arm(config, arm, expected, by_id, lengths)
     if not any(rows.values()):
         raise UserError(f"{config.folder / 'arms'}: no episode is stored: run the run command first")
     write_jsonl_atomic(
-        config.folder / "scores.jsonl", ({**asdict(r), "cause": cause(r)} for found in rows.values() for r in found)
+        config.folder / "scores.jsonl",
+        ({**asdict(r), "cause": cause(r), "needed_in_input": needed[arm][r.key]} for arm, found in rows.items() for r in found),
     )
     results, details = summarise(config, lock.lock, rows)
     details["health"] = health
+    details["needed_in_input"] = {arm: summary(found.values()) for arm, found in needed.items()}
     write_json_atomic(config.folder / "details.json", details)
     write_json_atomic(config.folder / "results.json", results)
     return results
@@ -94,51 +99,42 @@ def summarise(config: EvalConfig, lock: str, rows: Mapping[str, Sequence[Row]]) 
         },
         "families": families,
         "strata": by_stratum,
+        "inference": infer(config, rows),
     }
     return results, details
 
 
 def check_arm(config: EvalConfig, arm: str, lock: Lock) -> None:
     """Refuse episodes that were played under another lock: different locks are never compared. Raises LockError."""
-    meta = config.arm_folder(arm) / "meta.json"
-    if not meta.is_file():
-        if (config.arm_folder(arm) / "episodes.jsonl").exists():
+    folder = config.arm_folder(arm)
+    told_of = dict(read_meta(folder))
+    for meta in (part / "meta.json" for part in parts(folder)):
+        if meta not in told_of and (meta.parent / "episodes.jsonl").exists():
             raise LockError(f"{meta}: missing, so the lock of arm {arm} is unknown: play the arm again in a new run folder")
-        return
-    played = read_json(meta).get("lock", "")
-    if played != lock.lock:
-        raise LockError(
-            f"{meta}: arm {arm} was played under lock {played[:12]}, not {lock.short}: different locks are never compared, "
-            "play the arm again under this one"
-        )
-
-
-def stored_key(trajectory: Trajectory) -> Key:
-    """What a stored episode is an episode of."""
-    return ("probe", trajectory.probe) if trajectory.probe else ("session", trajectory.session.id)
+    for meta, content in told_of.items():
+        if (played := content.get("lock", "")) != lock.lock:
+            raise LockError(
+                f"{meta}: arm {arm} was played under lock {played[:12]}, not {lock.short}: different locks are never compared, "
+                "play the arm again under this one"
+            )
 
 
 def _score_arm(
     config: EvalConfig, arm: str, expected: Sequence[Key], probes: Mapping[str, Probe], lengths: Mapping[str, str]
-) -> tuple[list[Row], dict[str, Any]]:
+) -> tuple[list[Row], dict[Key, bool | None], dict[str, Any]]:
     folder = config.arm_folder(arm)
-    path = folder / "episodes.jsonl"
-    # Never mended here: the run that writes the file may still be going on.
-    stored = read_jsonl(path, model=Trajectory) if path.is_file() else []
-    errors = _errors(folder / "errors.jsonl")
-    failed: set[Key] = {(source, sample) for e in errors for source, sample in e["samples"]}
-    known, rows = set(expected), dict[Key, Row]()
-    for trajectory in tqdm(stored, desc=f"score {arm}", unit="episode", disable=len(stored) < 50):
-        key = stored_key(trajectory)
-        if key in rows:
-            raise UserError(f"{path}: {key[0]} {key[1]!r} is stored twice: delete one of the lines")
+    stored = read_arm(folder, Trajectory, stored_key)
+    errors = read_errors(folder)
+    failed: set[Key] = {(source, sample, repeat) for e in errors for source, sample, repeat in e["samples"]}
+    known, rows, needed = set(expected), dict[Key, Row](), dict[Key, bool | None]()
+    for key, trajectory in tqdm(stored.items(), desc=f"score {arm}", unit="episode", disable=len(stored) < 50):
         if key not in known:
-            raise UserError(f"{path}: {key[0]} {key[1]!r} is not among the frozen ones: the file belongs to another run")
+            raise UserError(f"{folder}: {told(key)} is not among the frozen ones: the file belongs to another run")
         scored = score_trajectory(trajectory)
         if scored.infrastructure:
             failed.add(key)
             continue
-        rows[key] = _row(arm, trajectory, probes, scored, lengths[key[1]])
+        rows[key], needed[key] = _row(arm, trajectory, probes, scored, lengths[key[1]]), needed_of(trajectory, scored)
     owed = [key for key in expected if key not in rows]
     health = {
         "expected": len(expected),
@@ -147,16 +143,17 @@ def _score_arm(
         "not_played": sum(key not in failed for key in owed),
         "infrastructure_errors": len(errors),
     }
-    return list(rows.values()), health
+    return list(rows.values()), needed, health
 
 
 def _row(arm: str, trajectory: Trajectory, probes: Mapping[str, Probe], scored: Score, length: str) -> Row:
-    source, sample = stored_key(trajectory)
+    source, sample, repeat = stored_key(trajectory)
     probe = probes.get(sample) if source == "probe" else None
     return Row(
         arm=arm,
         sample=sample,
         source="probe" if probe else "session",
+        repeat=repeat,
         base=probe.base if probe else sample,
         family=trajectory.family,
         variant=probe.variant if probe else "",
@@ -169,10 +166,6 @@ def _row(arm: str, trajectory: Trajectory, probes: Mapping[str, Probe], scored: 
         hint=probe.hint if probe else "none",
         length=length,
     )
-
-
-def _errors(path: Path) -> list[dict[str, Any]]:
-    return read_jsonl(path) if path.is_file() else []
 
 
 def _families(metric: Metric, units: Sequence[Unit], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,12 +188,7 @@ def _paired(config: EvalConfig, rows: Mapping[str, Sequence[Row]], options: Mapp
             if reference not in rows or arm == reference or frozenset((arm, reference)) in done:
                 continue
             done.add(frozenset((arm, reference)))
-            shared = {(r.source, r.sample) for r in rows[arm]} & {(r.source, r.sample) for r in rows[reference]}
-            sides = [units_of([r for r in rows[side] if (r.source, r.sample) in shared]) for side in (arm, reference)]
-            for name in sides[0]:
-                if name not in sides[1]:
-                    continue
-                metric, units = sides[0][name]
-                value: Estimate | None = paired(units, sides[1][name][1], bounds=metric.bounds, **options)
+            for name, metric, units, others in shared_units(rows[arm], rows[reference]):
+                value: Estimate | None = paired(units, others, bounds=metric.bounds, **options)
                 if value is not None:
                     yield {"a": arm, "b": reference, "metric": name, **value.as_dict()}

@@ -108,8 +108,10 @@ def check(config: EvalConfig, arm: str) -> None:
     """Refuse what a prompt may not be tuned on, and arms that have none. Raises ConfigError and UserError."""
     if arm not in config.arms:
         raise UserError(f"--arm {arm!r}: not in the config: use one of {', '.join(config.arms)}")
-    if config.arms[arm].policy != "hf":
-        raise UserError(f"--arm {arm!r}: policy {config.arms[arm].policy!r} reads no prompt: name an arm with policy: hf")
+    if config.arms[arm].policy not in ("hf", "openai"):
+        raise UserError(
+            f"--arm {arm!r}: policy {config.arms[arm].policy!r} reads no prompt: name an arm with policy: hf or openai"
+        )
     if config.split != "val":
         raise ConfigError(
             f"evaluation {config.name}: split: {config.split!r}: prompts are tuned on validation probes only, set split: val"
@@ -125,7 +127,7 @@ def check(config: EvalConfig, arm: str) -> None:
 
 def _config(config: EvalConfig, arm: str, prompt: Path) -> EvalConfig:
     """The evaluation of one candidate: this arm alone, on the probes alone."""
-    data = config.model_dump(mode="json", exclude={"sessions", "arms", "references", "plain", "out"})
+    data = config.model_dump(mode="json", exclude={"sessions", "arms", "references", "plain", "inference", "out"})
     only = {arm: config.arms[arm].model_dump(mode="json") | {"prompt": str(prompt)}}
     return EvalConfig.model_validate({**data, "arms": only, "out": str(prompt)})
 

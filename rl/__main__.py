@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from envs.config import load_config
+from envs.config import UserError, load_config, nearest
 from envs.runs import cli_errors
 from rl.config import RLConfig
 
@@ -34,6 +34,7 @@ def main() -> None:
         python -m rl configs/rl_probes.yaml
         python -m rl train --help
         python -m rl curve runs/rl-probes
+        python -m rl export runs/rl-probes
     """  # noqa: D301
 
 
@@ -84,6 +85,46 @@ def curve(
     typer.echo(module.tables(found))
     if write:
         typer.echo(f"wrote {write} and {module.write(found, write)}")
+
+
+@app.command()
+@cli_errors()
+def export(
+    run: Annotated[Path | None, typer.Argument(help="Folder of an RL or SFT run.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to write; default RUN/export-<weights>.", show_default=False)] = None,
+    weights: Annotated[str | None, typer.Option(help="final, best or checkpoint-N; default final.", show_default=False)] = None,
+    dtype: Annotated[str, typer.Option(help="bfloat16 or float32.")] = "bfloat16",
+    lock: Annotated[Path | None, typer.Option(help="lock.json of the evaluation that goes with it.", show_default=False)] = None,
+    licence: Annotated[
+        str | None, typer.Option(help="Licence id for the card, where the base's isn't known.", show_default=False)
+    ] = None,
+    check: Annotated[Path | None, typer.Option(help="Verify an export instead of making one.", show_default=False)] = None,
+) -> None:
+    """Write trained weights as a folder that vLLM and transformers serve load, with a chat template and a model card.
+
+    \b
+        python -m rl export runs/rl-probes
+        python -m rl export runs/rl-probes --weights best --dtype float32 --out exports/best
+        python -m rl export runs/rl-probes --lock runs/eval_probes/lock.json
+        python -m rl export --check runs/rl-probes/export-final
+        transformers serve runs/rl-probes/export-final
+
+    Adapters are merged in fp32 and the weights cast once, at the end. export.json and the card name data, protocol, prompt and
+    lock by their hashes; a lock of other rules than the run's is refused. To evaluate what a server says, see docs/export.md.
+    """  # noqa: D301
+    from rl import export as module
+
+    if (run is None) == (check is None):
+        raise UserError("give a run folder to export, or --check FOLDER to verify an export")
+    if dtype not in module.BYTES:
+        raise UserError(f"--dtype {dtype}: {nearest(dtype, module.BYTES)}")
+    if check:
+        about = module.check(check)
+        typer.echo(f"{check}: {len(about.files)} files as exported; {about.stage} run {about.run}, weights {about.weights}")
+    elif run:
+        folder, about = module.export(run, out, weights=weights, dtype=dtype, lock=lock, licence=licence)  # type: ignore[arg-type]
+        best = "; its best weights: --weights best" if about.weights == "final" and (run / "best").is_dir() else ""
+        typer.echo(f"{folder}: weights {about.weights} in {about.dtype}{best}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from rl.config import RLConfig
 from rl.validation import VALIDATION
 
 CONFIG, METRICS, DONE, MARK = "config.yaml", "metrics.jsonl", "done.json", "complete.json"
+PROVENANCE = "provenance.jsonl"
 MAY_CHANGE = ("wandb", "save_every", "keep_checkpoints", "world_size")
 """Fields that a resumed run may change: nothing that is trained depends on them."""
 

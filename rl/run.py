@@ -1,7 +1,7 @@
 """One RL run: from a config to a final model in one run folder. The same call resumes; a finished run is left as it is.
 
 <out>/config.yaml      resolved config
-      provenance.jsonl commit, versions, machine of each start
+      provenance.jsonl commit, versions, machine of each start; hashes of its data and rules
       metrics.jsonl    one line a step, and one a validation
       validation.jsonl one line a probe and validation, step 0 included
       checkpoint-<n>/  optimizer, random state, weights; whole when complete.json is there
@@ -19,13 +19,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envs.chat import ChatML
+from envs.chat import ChatML, get_chat
 from envs.config import ConfigError, dump_config
+from envs.hashes import rules_record
 from envs.profiles import get_profile, prompt_text
-from envs.runs import append_jsonl, provenance, read_json, write_json_atomic, write_text_atomic
+from envs.runs import (
+    DataError,
+    append_jsonl,
+    provenance,
+    read_json,
+    read_jsonl,
+    sha256_file,
+    write_json_atomic,
+    write_text_atomic,
+)
 from envs.tracking import Tracker
 from rl.config import VLLM_MODES, RLConfig, micro_batches
-from rl.resume import CONFIG, DONE, check_same_config, drop_after, last_checkpoint
+from rl.resume import CONFIG, DONE, PROVENANCE, check_same_config, drop_after, last_checkpoint
 
 
 def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None = None) -> dict[str, Any]:
@@ -54,8 +64,9 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
         return dict(read_json(out / DONE))
     main = _rank() == 0
     if main:
+        about = {**provenance(), **made_of(config, out)}
         write_text_atomic(out / CONFIG, dump_config(config))
-        append_jsonl(out / "provenance.jsonl", provenance())
+        append_jsonl(out / PROVENANCE, about)
         drop_after(out, first if checkpoint else -1)
 
     # Heavy imports wait until the config is known to be good.
@@ -92,6 +103,25 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
     if main:
         write_json_atomic(out / DONE, done)
     return done
+
+
+def made_of(config: RLConfig, out: Path) -> dict[str, Any]:
+    """What a run is made of besides config and code: SHA-256 of its data files (``data``), hashes of the rules (``rules``).
+
+    Raises DataError for a file that isn't there or has changed since the run began, ConfigError for an unknown profile or prompt.
+    """
+    names = ("probes", "sessions", "val_probes")
+    data = {name: sha256_file(path) for name in names if (path := getattr(config, name))}
+    file = out / PROVENANCE
+    for name, before in (read_jsonl(file, torn="drop_last")[0].get("data", {}) if file.is_file() else {}).items():
+        if data.get(name) != before:
+            raise DataError(
+                f"{getattr(config, name)}: has changed since this run began ({file}: {name} {before[:12]}…): choose another out"
+            )
+    try:
+        return {"data": data, "rules": rules_record([(config.profile, config.prompt)], get_chat(config.model))}
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def build(config: RLConfig, *, first: int = 0, on_turn: Any = None, on_sample: Any = None) -> Any:

@@ -3,14 +3,13 @@
 The folder holds
 
     out/config.yaml      the resolved config            out/metrics.jsonl   one line a step
-    out/run.json         data hash, counts, versions    out/checkpoints/    complete ones carry complete.json
+    out/run.json         hashes, counts, versions       out/checkpoints/    complete ones carry complete.json
     out/arguments.json   TRL's resolved arguments       out/model/          the trained model and its tokenizer
     out/warnings.jsonl   what failed beside the run     out/done.json       the result; a finished run returns it at once
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -19,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from envs.chat import get_chat
 from envs.config import ConfigError, dump_config, load_config
+from envs.hashes import rules_record
 from envs.runs import (
     DataError,
     provenance,
     read_json,
     read_jsonl,
+    sha256_file,
     write_json_atomic,
     write_jsonl_atomic,
     write_text_atomic,
@@ -58,8 +59,8 @@ def run(config: SFTStageConfig, where: str = "config") -> dict[str, Any]:
     if config.qlora:
         quantised.require()
     arguments = trainer_arguments(config, where)
-    train, held, counts, shown = read_data(config)
-    _claim(config, out, counts, arguments)
+    train, held, counts, shown, rules = read_data(config)
+    _claim(config, out, counts, rules, arguments)
     with Tracker(
         config.wandb.mode if _is_main() else "disabled", out, project=config.wandb.project, config=config.model_dump()
     ) as tracker:
@@ -79,14 +80,23 @@ def read_rows(config: SFTStageConfig, progress: bool = True) -> tuple[list[Row],
     return read_data(config, progress)[:3]
 
 
-def read_data(config: SFTStageConfig, progress: bool = True) -> tuple[list[Row], list[Row], Counts, list[Trajectory]]:
-    """Those, and a few whole trajectories of the held-out rows, for people to look at. Raises DataError."""
-    source = config.data_file
+def read_data(
+    config: SFTStageConfig, progress: bool = True
+) -> tuple[list[Row], list[Row], Counts, list[Trajectory], dict[str, Any]]:
+    """Those, a few whole trajectories of the held-out rows, for people to look at, and hashes of the rules that were played.
+
+    Raises DataError.
+    """
+    source, chat = config.data_file, get_chat(config.model)
     trajectories = read_jsonl(source, model=Trajectory)
-    rows, counts = build_rows(trajectories, get_chat(config.model), config.max_row_tokens, str(source), progress and _is_main())
+    try:
+        rules = rules_record([(t.profile, t.prompt) for t in trajectories], chat)
+    except ValueError as error:
+        raise DataError(f"{source}: {error}, or generate the data again with this version") from None
+    rows, counts = build_rows(trajectories, chat, config.max_row_tokens, str(source), progress and _is_main())
     train, held = split_rows(rows, config.eval_share, config.seed)
     names, picker = {row.trajectory for row in held}, Picker()
-    return train, held, counts, [t for t in trajectories if t.id in names and picker.wants(t)]
+    return train, held, counts, [t for t in trajectories if t.id in names and picker.wants(t)], rules
 
 
 def _check_folder(config: SFTStageConfig, out: Path, where: str) -> None:
@@ -107,15 +117,15 @@ def _resolved(config: SFTStageConfig) -> SFTStageConfig:
     return config.model_copy(update={"trainer": config.trainer_settings})
 
 
-def _claim(config: SFTStageConfig, out: Path, counts: Counts, arguments: SFTConfig) -> None:
+def _claim(config: SFTStageConfig, out: Path, counts: Counts, rules: dict[str, Any], arguments: SFTConfig) -> None:
     """Take the run folder once config and data are known to be good. Raises DataError when the data isn't what it began with."""
-    digest = hashlib.sha256(config.data_file.read_bytes()).hexdigest()
+    digest = sha256_file(config.data_file)
     file = out / "run.json"
     if file.is_file() and (before := read_json(file)["data_sha256"]) != digest:
         raise DataError(f"{config.data_file}: has changed since this run began ({file}: {before[:12]}…): choose another 'out'")
     if _is_main():
         write_text_atomic(out / "config.yaml", dump_config(_resolved(config)))
-        write_json_atomic(file, {"data_sha256": digest, "rows": counts.as_dict(), **provenance()})
+        write_json_atomic(file, {"data_sha256": digest, "rules": rules, "rows": counts.as_dict(), **provenance()})
         write_json_atomic(out / "arguments.json", arguments.to_dict())
 
 

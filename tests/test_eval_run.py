@@ -117,15 +117,16 @@ def test_a_changed_rule_is_refused_in_one_line_that_names_it(make, data, tmp_pat
 
 def test_a_changed_source_is_refused_by_the_steps_that_use_it(make, tmp_path, monkeypatch):
     import eval.freeze as module
+    from eval import sources
 
     config = make()
     lock = freeze(config)
-    real = module._file_hash
-    monkeypatch.setattr(module, "_file_hash", lambda path: "0" * 64 if path.name == "view.py" else real(path))
+    real = sources.sha256_file
+    monkeypatch.setattr(sources, "sha256_file", lambda path: "0" * 64 if path.name == "view.py" else real(path))
     with pytest.raises(LockError, match=r"source\.play\.envs/view\.py changed"):
         run(config)
     assert module.check_score(config).lock == lock.lock  # scoring renders nothing
-    monkeypatch.setattr(module, "_file_hash", lambda path: "0" * 64 if path.name == "scoring.py" else real(path))
+    monkeypatch.setattr(sources, "sha256_file", lambda path: "0" * 64 if path.name == "scoring.py" else real(path))
     with pytest.raises(LockError, match=r"source\.score\.envs/scoring\.py changed"):
         score(config)
 

@@ -20,8 +20,8 @@ from envs.text import normalise
 from envs.trajectory import Trajectory
 from envs.view import freeze
 from eval.config import Arm, Decoding
+from eval.player import BackendError, Guarded
 from eval.policies import make_policy
-from eval.run import BackendError, Guarded
 from eval.suites.base import Heard, Item, Lang, Line, Result, Suite, TurnResult
 
 BEFORE = -1
