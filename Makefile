@@ -9,6 +9,8 @@ VLLM_TESTS := $(wildcard tests/real/test_vllm_*.py)
 WORKERS ?= 2
 MODEL ?= smollm2
 CONFIG ?= configs/demo.yaml
+# Where `make demo` left its weights.
+DEMO ?= runs/demo$(if $(filter tiny,$(MODEL)),-tiny)
 
 # Spinning OpenMP threads starve whatever shares the cores.
 export OMP_WAIT_POLICY ?= PASSIVE
@@ -17,12 +19,12 @@ export TOKENIZERS_PARALLELISM ?= false
 export HF_HUB_OFFLINE ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint test test-long test-vllm bench demo clean
+.PHONY: help venv lint test test-long test-vllm bench demo eval-demo clean
 
 help:  ## show this list
 	@echo "ctxctl: train and evaluate agents that manage their own context. Targets:"
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-10s %s\n", $$1, $$2}'
-	@echo "Settings: PYTHON VENV WORKERS MODEL CONFIG HF_HUB_OFFLINE, and TORCH_INDEX_URL (an index with torch's CPU wheel: a smaller install)."
+	@echo "Settings: PYTHON VENV WORKERS MODEL CONFIG DEMO HF_HUB_OFFLINE, and TORCH_INDEX_URL (an index with torch's CPU wheel: a smaller install)."
 	@echo "First time: make venv && make demo"
 
 venv: $(STAMP)  ## create the virtual environment with everything that tests and runs need
@@ -67,6 +69,9 @@ $(VLLM_VENV)/.installed: pyproject.toml constraints.txt
 
 bench: $(STAMP)  ## measure speed on this machine
 	$(BIN)/pytest -q -s -m bench
+
+eval-demo: $(STAMP)  ## after demo: the main arms with its weights on a small frozen suite; MODEL=tiny as in demo
+	$(BIN)/python -m eval demo configs/eval_demo.yaml --demo $(DEMO) out=runs/eval-$(notdir $(DEMO))
 
 demo: $(STAMP)  ## the four stages end to end on SmolLM2-135M; MODEL=tiny: the plumbing in minutes
 	$(BIN)/python pipeline.py $(CONFIG) model=$(MODEL)

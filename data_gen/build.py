@@ -184,7 +184,8 @@ def _base(config: DataConfig, stream: Stream, spec: FamilySpec, seed: int, numbe
     if kind in JUDGES:
         probes = [p for p in JUDGES[kind](base) if usable(config, purpose, p)]
     elif kind == "variants":
-        probes = [p for p in variants_of(base, config.questions if purpose == "sft" else 1) if usable(config, purpose, p)]
+        made = variants_of(base, config.questions if purpose == "sft" else 1, hint=config.hints and purpose == "val")
+        probes = [p for p in made if usable(config, purpose, p)]
     else:
         probes = probes_of(base, config.questions if purpose == "sft" else 1)
     if purpose == "sft" and probes and kind not in ("variants", *JUDGES):

@@ -148,6 +148,8 @@ class DataConfig(Strict):
     val_bases: int = Field(default=30, ge=0)
     """Bases of the validation probes, over all families; the variants of ``val_mix`` in turn."""
     val_mix: tuple[str, ...] = ("static", "changed", "static", "changed", "other", "never", "never_open")
+    hints: bool = False
+    """Validation probes of kind ``variants`` get siblings whose question says that something may be missing: vaguely, and explicitly."""
     rl_bases: int = Field(default=40, ge=0)
     """Bases of the RL probes (train split, disjoint from the SFT ones)."""
     rl_mix: tuple[str, ...] = ("static", "changed", "static", "changed", "never_open")
@@ -202,6 +204,8 @@ class DataConfig(Strict):
         data = self.model_dump(mode="json", exclude={"out", "processes", "shard", *(() if self.plain else ("plain",))})
         if self.plain and self.plain.like != HERE:
             del data["plain"]["like"]  # the number decides, not where the other set lies
+        if not self.hints:
+            del data["hints"]  # sets made before there was a choice
         if self.languages == ("en",):
             del data["languages"]  # sets made before there was a choice
         if self.part[1] > 1:

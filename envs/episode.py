@@ -27,7 +27,7 @@ from envs.rewrites import add_boundary
 from envs.state import Delta, State, after_rewrite
 from envs.tasks.base import Probe, Session
 from envs.tools import Host, Rejected, apply, business
-from envs.trajectory import Inference, StoredEntry, StoredMessage, StoredOutcome, Trajectory, view_hash
+from envs.trajectory import Inference, StoredEntry, StoredMessage, StoredOutcome, Trajectory, shared_prefix, view_hash
 from envs.view import Renderer, freeze
 
 NOTICE = "[host] no call and no answer"
@@ -70,6 +70,7 @@ class Episode:
         self._rewritten = False
         self._view: View | None = None
         self._held: list[Message] = []
+        self._ids: list[int] = []  # of the last inference, input and output
         self._pending: Pending | None = None
         self._managing = False  # the view is a question of the manager to the model
         self.state = freeze(self.log, self.state, self.rules)
@@ -99,6 +100,7 @@ class Episode:
             episode.state = freeze(episode.log, episode.state, episode.rules)
         episode._replaying = False
         episode.inferences, episode._held, episode._tokens, episode._in_run, episode._notices = [], [], 0, 0, 0
+        episode._ids = []
         episode._rewritten = False
         episode._prepare()
         return episode
@@ -383,6 +385,7 @@ class Episode:
             for m in view.messages[keep:]
         ]
         self._held = list(view.messages)
+        shared, self._ids = shared_prefix(self._ids, view.ids), [*view.ids, *sampled.ids]
         self._in_run += 1
         self._tokens += view.tokens + len(sampled.ids)
         self._overran = self._overran or self._over_tokens()
@@ -392,6 +395,7 @@ class Episode:
                 turn=self.turn, event=event, keep=keep, new=new, hash=view_hash(view.ids), tokens_in=view.tokens, ids=list(sampled.ids),
                 text=sampled.text, cut=sampled.cut, kind=kind, outcomes=outcomes, rewrite=rewritten, out=view.out,
                 visible=sorted(view.visible), trained=sampled.trained, error=sampled.error, fill=round(view.tokens / self.profile.view_budget, 4),
+                shared=shared,
             )
         )  # fmt: skip
 
@@ -401,7 +405,7 @@ class Episode:
         return Trajectory(
             id=(probe.id if probe else self.session.id), session=self.session, probe=probe.id if probe else None,
             variant=probe.variant if probe else None, signal=probe.signal if probe else None,
-            base=probe.base if probe else None, family=self.session.family, profile=self.profile.name, prompt=self.prompt,
+            base=probe.base if probe else None, hint=probe.hint if probe else "none", family=self.session.family, profile=self.profile.name, prompt=self.prompt,
             manager=self.manager.name if self.manager else None, policy=policy, kind=kind, wrong_note=bool(probe and probe.wrong_note), start=self.start,
             prefix_events=self.prefix_events, events=[e.as_dict() for e in self.log], inferences=self.inferences,
             replies=self.replies, stated=self.ledger.in_force(), reason=self.reason or "unfinished",

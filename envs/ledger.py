@@ -38,7 +38,7 @@ class Ledger:
         stated = [s.fact for s in self.statements if s.fact.key == key and s.fact.status != "never_true"]
         if not stated:
             return None
-        newest = max(stated, key=lambda f: f.version)
+        newest = max(reversed(stated), key=lambda f: f.version)  # of one version, what was stated last
         return None if newest.status == "withdrawn" else newest
 
     def evidence(self, key: str) -> list[int]:

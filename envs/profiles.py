@@ -12,6 +12,7 @@ import re
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 from envs.tasks.base import ToolSpec
@@ -186,12 +187,21 @@ _FLAGGED = re.compile(r"([\w@-]+)\[(\w+=(?:True|False|None|\d+(?:\.\d+)?)(?:,\w+
 
 def get_profile(name: str) -> Profile:
     """The profile of that name, or of a name that ``variant`` gave. Raises ValueError naming the choices."""
-    if made := _FLAGGED.fullmatch(name):
-        flags = (part.split("=", 1) for part in made[2].split(","))
-        return variant(made[1], **{flag: ast.literal_eval(value) for flag, value in flags})
+    base, flags = _flags_of(name)
+    if flags:
+        return variant(base, **flags)
     if name not in PROFILES:
         raise ValueError(f"unknown profile {name!r}: choose one of {', '.join(PROFILES)}")
     return PROFILES[name]
+
+
+def _flags_of(name: str) -> tuple[str, dict[str, Any]]:
+    """A profile's name without the flags that ``variant`` put into it, and those flags."""
+    made = _FLAGGED.fullmatch(name)
+    if not made:
+        return name, {}
+    parts = (part.split("=", 1) for part in made[2].split(","))
+    return made[1], {flag: ast.literal_eval(value) for flag, value in parts}
 
 
 def variant(name: str, **flags: Any) -> Profile:
@@ -199,13 +209,27 @@ def variant(name: str, **flags: Any) -> Profile:
     known = {f.name for f in fields(Profile)} - {"name"}
     if unknown := sorted(set(flags) - known):
         raise ValueError(f"unknown flag {', '.join(unknown)}: choose from {', '.join(sorted(known))}")
+    base, earlier = _flags_of(name)
+    flags = {**earlier, **flags}
     label = ",".join(f"{k}={v}" for k, v in sorted(flags.items()))
-    return replace(get_profile(name), name=f"{name}[{label}]" if label else name, **flags)
+    return replace(get_profile(base), name=f"{base}[{label}]" if label else base, **flags)
+
+
+def prompt_text(name: str, managed: bool, syntax: str = "compact") -> str:
+    """Text of a prompt: ``envs/prompts/<name>.txt``, or ``<name>.plain.txt`` without context tools, ``<name>.json.txt`` in JSON.
+
+    A name that ends in ``.txt`` is the path of a file with the text, the same for all profiles. Raises ValueError naming the choices.
+    """
+    if not name.endswith(".txt"):
+        return _own_prompt(name, managed, syntax)
+    try:
+        return Path(name).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"prompt {name}: not a readable text file ({error})") from None
 
 
 @lru_cache(maxsize=64)
-def prompt_text(name: str, managed: bool, syntax: str = "compact") -> str:
-    """Text of a prompt file: ``envs/prompts/<name>.txt``, or ``<name>.plain.txt`` without context tools, ``<name>.json.txt`` in JSON."""
+def _own_prompt(name: str, managed: bool, syntax: str) -> str:
     folder = resources.files("envs") / "prompts"
     special = [f"{name}.json.txt"] if syntax == "json" else [] if managed else [f"{name}.plain.txt"]
     for file in [*special, f"{name}.txt"]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from envs.answers import Verdict, is_choice, judge, normal_form, read_slots
+from envs.chat import Message
 from envs.conduct import conduct
+from envs.fidelity import fidelity
+from envs.spending import OFFERS_READ, is_rejection, spending
 from envs.tasks.base import DAMAGED, Slot
-from envs.tasks.words import ABSTAINS
-from envs.text import holds, normalise
+from envs.text import holds
 from envs.trajectory import Inference, Trajectory
+from envs.truth import Truth
 
-Verdict = Literal["right", "abstained", "wrong", "stale"]
+__all__ = ["AUTONOMOUS", "TRIGGERS", "Check", "Read", "Score", "judge", "normal_form", "read_slots", "score"]
 
 
 class Check(BaseModel):
@@ -34,10 +39,24 @@ class Check(BaseModel):
     """The needed value stood in the first view of the turn (not only after reading back)."""
     how: str = "right"
     """``right``, ``abstained``, ``stale``, ``off_target`` (another value of the view), ``fabricated`` (in no view), ``absent``."""
+    question: str = "single"
+    """The turn's question tag; slots of a ``bundle`` are questions of their own, those of any other turn are one."""
+    choice: bool = False
+    """A yes/no, or one of the records that the question names: right half the time by chance, so never credited alone."""
+    inputs: bool = False
+    """What the answer rests on stood in the first view of the turn: the value itself or, of a derived answer, the fact it is made of."""
+    informed: bool = False
+    """The same, in any view of the turn."""
+
+
+TRIGGERS = ("self", "index", "conflict", "gate", "rejection", "tester")
+"""What prompted a read-back: nothing but the policy, a range that the index listed, a conflict that the host named, the evidence gate, a
+refusal that offered the read, or a question that said to look (a hint, or the user's wish to have the source checked)."""
+AUTONOMOUS = TRIGGERS[:3]
 
 
 class Read(BaseModel):
-    """A read-back: its trigger (``self``, ``index``, ``rejection``) and the events whose text it showed."""
+    """A read-back: its trigger (of :data:`TRIGGERS`) and the events whose text it showed."""
 
     turn: int
     tool: str
@@ -69,6 +88,9 @@ class Score(BaseModel):
     funnel: dict[str, bool] = Field(default_factory=dict)
     """On damaged probes: ``accessible``, ``suspected``, ``located``, ``used``, ``mended``."""
     recovered: bool = False
+    """Evidence shown, reply right and, where a memory was wrong, mended; whoever prompted the read."""
+    prompted: bool = False
+    """The evidence was shown by read-backs that others prompted (gate, refusal, tester) and by none of the policy's own accord."""
     mended: bool | None = None
     """None where no memory was wrong."""
     malformed: int = 0
@@ -91,50 +113,47 @@ class Score(BaseModel):
     """Business calls made again with the same arguments while their result is in the log."""
     recovery_ratio: float | None = None
     """Characters that read-backs showed, over those of the evidence events; None without either."""
-
-
-def normal_form(value: str) -> str:
-    """How answers are compared: NFKC, casefold, squeezed spaces, outer quotes and a final dot off."""
-    text = normalise(value)
-    text = text[:-1].rstrip() if text.endswith(".") else text
-    for left, right in (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("`", "`")):
-        if len(text) >= 2 and text[0] == left and text[-1] == right:
-            text = text[1:-1].strip()
-    return text[:-1].rstrip() if text.endswith(".") else text
-
-
-_SEPARATORS = str.maketrans({"\n": ";", "；": ";", "＝": "="})
-
-
-def read_slots(reply: str) -> dict[str, list[str]]:
-    """Slot name -> the values given for it (``over=yes; by=500``, separated by ``;`` or line feeds, full-width forms too)."""
-    found: dict[str, list[str]] = {}
-    for part in reply.translate(_SEPARATORS).split(";"):
-        name, sep, value = part.partition("=")
-        if sep:
-            found.setdefault(name.strip().casefold(), []).append(value)
-    return found
-
-
-def judge(slot: Slot, reply: str) -> tuple[Verdict, str]:
-    """Verdict on one slot, and the value given (``""`` when absent or repeated: both are wrong)."""
-    given = read_slots(reply).get(slot.name.casefold(), [])
-    if len(given) != 1:
-        return "wrong", ""
-    value = normal_form(given[0])
-    if value in {normal_form(a) for a in slot.accept}:
-        return "right", value
-    if value in ABSTAINS:
-        return "abstained", value
-    return ("stale" if value in {normal_form(s) for s in slot.stale} else "wrong"), value
+    constraints_in_view: int = 0
+    """Of ``constraint_total``: those whose value in force stood in the view that was answered from. A diagnostic."""
+    writes: dict[str, int] = Field(default_factory=dict)
+    """Values written: memories as ``true``, ``stale`` or ``false`` by the ledger, and what it has no key for, with the numbers and codes of
+    briefs, as ``seen`` or ``unseen`` in what they were made from."""
+    rewrites_checked: int = 0
+    """Accepted folds and compressions that were followed by another view."""
+    silent_failures: int = 0
+    """Of these: a fact in force that they covered stands no more in the view, and nothing there refers to its event."""
+    entries: int = 0
+    entries_active: int = 0
+    """Memory entries at the end, and those of them that stand as current with a value in force."""
+    conflicts: int = 0
+    """Memory keys at the end that stand as current with two values, or with one that the ledger contradicts."""
+    spent: dict[str, int] = Field(default_factory=dict)
+    """Tokens by what an inference was for (``envs.spending.SPENDERS``); they add up to ``tokens``."""
+    prefill: int | None = None
+    """Input tokens that no call before had; None for records from before this was stored."""
+    refusals: int = 0
+    refusals_mended: int = 0
+    """Turns with a refused call, or that were neither call nor answer; and those after which the next turn was accepted whole."""
+    context_calls: int = 0
+    spontaneous: int = 0
+    """Accepted context calls, and those that neither user, tester nor a refusal asked for."""
+    scope_errors: int = 0
+    """Replies that claim what the log denies: the result of a call that was never made, or an event that does not exist."""
+    meta_replies: int = 0
+    replies: int = 0
+    """Turns that ended in nothing or in protocol tokens instead of an answer, of all turns that were to end one."""
+    diagnostic_turns: int = 0
+    verdict_tokens: int = 0
+    """Turns with checks after the first that failed: they change no verdict. Tokens without them."""
 
 
 def score(trajectory: Trajectory) -> Score:
     """Score a stored episode."""
-    texts = [normal_form("\n".join(m.content for m in view)) for view in trajectory.views()]
-    checks = _checks(trajectory, texts)
+    views, truth = list(trajectory.views()), Truth(trajectory)
+    texts = [normal_form("\n".join(m.content for m in view)) for view in views]
+    checks = _checks(trajectory, texts, truth)
     weights = sum(c.weight for c in checks) or 1.0
-    reads = _reads(trajectory)
+    reads = _reads(trajectory, views)
     constraint = [c for c in checks if c.constraint]
     right = bool(checks) and all(c.verdict == "right" for c in checks)
     result = Score(
@@ -142,49 +161,107 @@ def score(trajectory: Trajectory) -> Score:
         checks=checks, q=sum(c.credit * c.weight for c in checks) / weights,
         quality_step=0.25 * min((c.weight for c in checks), default=1.0) / weights, task_correct=right, fully_right=right,
         constraint_right=sum(c.verdict == "right" for c in constraint), constraint_total=len(constraint), reads=reads,
-        autonomous_read=any(r.trigger in ("self", "index") for r in reads), reason=trajectory.reason,
+        autonomous_read=any(r.trigger in AUTONOMOUS for r in reads), reason=trajectory.reason,
         infrastructure=trajectory.reason == "backend_error", within_budget=not trajectory.over_tokens and not trajectory.reason.startswith(("limit", "context")),
-        **_contract(trajectory.inferences), **conduct(trajectory),
+        constraints_in_view=_retained(trajectory, texts, truth), **_contract(trajectory.inferences), **conduct(trajectory, truth),
+        **fidelity(trajectory, truth, views, texts), **spending(trajectory), **_diagnostic(trajectory, checks),
     )  # fmt: skip
     if trajectory.variant in DAMAGED and trajectory.session.turns[trajectory.start].slots:
         _funnel(trajectory, result, texts)
     return result
 
 
-def _checks(trajectory: Trajectory, texts: list[str]) -> list[Check]:
+def _checks(trajectory: Trajectory, texts: list[str], truth: Truth) -> list[Check]:
     checks = []
+    by_turn: dict[int, list[str]] = {}
+    for inference, text in zip(trajectory.inferences, texts, strict=True):
+        if inference.kind != "maintenance":
+            by_turn.setdefault(inference.turn, []).append(text)
     for index in range(trajectory.start, len(trajectory.session.turns)):
-        mine = [text for inference, text in zip(trajectory.inferences, texts, strict=True) if inference.turn == index]
-        reply = trajectory.replies.get(index)
-        for slot in trajectory.session.turns[index].slots:
+        turn, mine, reply = trajectory.session.turns[index], by_turn.get(index, []), trajectory.replies.get(index)
+        for slot in turn.slots:
             verdict, value = judge(slot, reply) if reply is not None else ("wrong", "")
             how: str = verdict
             if verdict == "wrong":
                 how = "absent" if not value else "off_target" if any(holds(t, value) for t in mine) else "fabricated"
             credit = 1.0 if verdict == "right" else 0.0 if verdict == "abstained" else -0.25
             in_view = bool(mine) and not slot.never and any(holds(mine[0], normal_form(a)) for a in slot.accept)
+            rests = () if slot.never else _rests_on(slot, index, truth)
+            inputs = in_view or (bool(mine) and any(holds(mine[0], value) for value in rests))
             checks.append(
                 Check(
                     turn=index, slot=slot.name, verdict=verdict, weight=slot.weight, credit=credit, constraint=slot.constraint,
-                    never=slot.never, source=slot.source, in_view=in_view, how=how,
+                    never=slot.never, source=slot.source, in_view=in_view, how=how, question=turn.question,
+                    choice=is_choice(slot), inputs=inputs, informed=inputs or any(holds(t, v) for t in mine[1:] for v in rests),
                 )
             )  # fmt: skip
     return checks
 
 
-def _reads(trajectory: Trajectory) -> list[Read]:
+def _rests_on(slot: Slot, turn: int, truth: Truth) -> list[str]:
+    """Values of which one must be seen to answer: the accepted ones or, of a derived answer, the fact that its key names."""
+    if slot.source == "derived" and turn < len(truth.users):
+        fact = truth.in_force(truth.users[turn]).get(slot.key)
+        return [normal_form(fact.value)] if fact else []
+    return [normal_form(a) for a in slot.accept]
+
+
+def _retained(trajectory: Trajectory, texts: list[str], truth: Truth) -> int:
+    """Constraint checks whose constraint, with its value in force, stands in the last view of their turn."""
+    last = {i.turn: text for i, text in zip(trajectory.inferences, texts, strict=True) if i.kind != "maintenance"}
+    kept = 0
+    for index in range(trajectory.start, min(len(trajectory.session.turns), len(truth.users))):
+        slots = [s for s in trajectory.session.turns[index].slots if s.constraint]
+        if not slots or index not in last:
+            continue
+        in_force = truth.in_force(truth.users[index])
+        rules = [f for s in slots if (f := in_force.get(s.key)) and f.kind in ("constraint", "exception")]
+        if all(holds(last[index], normal_form(f.value)) for f in rules):
+            kept += len(slots)
+    return kept
+
+
+def _diagnostic(trajectory: Trajectory, checks: list[Check]) -> dict[str, Any]:
+    """Turns with checks after the first that failed, and the tokens up to its end."""
+    gate = min((c.turn for c in checks if c.credit < 1), default=len(trajectory.session.turns))
+    return {
+        "diagnostic_turns": len({c.turn for c in checks if c.turn > gate}),
+        "verdict_tokens": sum(i.tokens_in + len(i.ids) for i in trajectory.inferences if i.turn <= gate),
+    }
+
+
+def _reads(trajectory: Trajectory, views: list[list[Message]]) -> list[Read]:
     """Every read or find whose result shows a logged event's text, with what prompted it."""
     reads = []
-    refused: set[int] = set()
-    for inference in trajectory.inferences:
+    refused: dict[int, str] = {}
+    named: dict[int, set[int]] = {}
+    for inference, view in zip(trajectory.inferences, views, strict=True):
+        turn = inference.turn
         indexed = set(_out_events(inference.out)) if trajectory.indexed else set()
         for outcome in inference.outcomes:
             if outcome.code == "shown" and outcome.shows:
-                trigger = "rejection" if inference.turn in refused else "index" if indexed & set(outcome.shows) else "self"
-                reads.append(Read(turn=inference.turn, tool=outcome.tool, trigger=trigger, shows=outcome.shows))
-        if any("try read" in o.text for o in inference.outcomes if o.code not in ("ok", "shown", "result")):
-            refused.add(inference.turn)
+                shows = set(outcome.shows)
+                asked = trajectory.hint != "none" or trajectory.session.turns[turn].question == "verify"
+                trigger = refused.get(turn) or ("tester" if asked else "")
+                if not trigger:
+                    flagged = shows & (named.get(turn, set()) | _conflicts_in(view))
+                    trigger = "conflict" if flagged else "index" if indexed & shows else "self"
+                reads.append(Read(turn=turn, tool=outcome.tool, trigger=trigger, shows=outcome.shows))
+            elif outcome.code == "ok" and "; conflict " in outcome.text:
+                named.setdefault(turn, set()).update(_cited(outcome.text.split("; conflict ", 1)[1]))
+            elif is_rejection(outcome.code) and OFFERS_READ.search(outcome.text):
+                refused.setdefault(turn, "gate" if outcome.code == "evidence_required" else "rejection")
     return reads
+
+
+def _conflicts_in(view: list[Message]) -> set[int]:
+    """Sources that the header's list of conflicts names."""
+    line = next((text for text in view[0].content.split("\n") if text.startswith("conflicts: ")), "") if view else ""
+    return _cited(line)
+
+
+def _cited(text: str) -> set[int]:
+    return {int(n) for n in re.findall(r"@e(\d+)", text)}
 
 
 def _out_events(entries: list[str]) -> list[int]:
@@ -250,7 +327,8 @@ def _funnel(trajectory: Trajectory, result: Score, texts: list[str]) -> None:
     if trajectory.wrong_note and not plain:
         result.mended = normal_form(trajectory.notes.get(slot.key, "")) in accepted
     located = shown or (plain and in_view)
-    autonomous = plain or any(r.trigger in ("self", "index") and evidence & set(r.shows) for r in result.reads)
+    own = plain or any(r.trigger in AUTONOMOUS and evidence & set(r.shows) for r in result.reads)
+    result.prompted = located and not own
     result.funnel = {
         "accessible": bool(evidence),
         "suspected": aimed or any(c.how == "abstained" for c in result.checks) or (plain and in_view),
@@ -258,4 +336,4 @@ def _funnel(trajectory: Trajectory, result: Score, texts: list[str]) -> None:
         "used": located and right,
         "mended": result.mended is not False,
     }
-    result.recovered = located and right and autonomous and result.mended is not False
+    result.recovered = located and right and result.mended is not False

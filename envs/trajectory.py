@@ -28,12 +28,21 @@ def view_hash(ids: list[int]) -> str:
     return hashlib.sha256(struct.pack(f"<{len(ids)}I", *ids)).hexdigest()[:16]
 
 
+def shared_prefix(before: Sequence[int], now: Sequence[int]) -> int:
+    """How many ids two inputs have in common from their beginning on."""
+    low, high = 0, min(len(before), len(now))
+    while low < high:  # slices compare at C speed: no loop over thousands of ids
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if before[low:middle] == now[low:middle] else (low, middle - 1)
+    return low
+
+
 def pack_inputs(inputs: Iterable[Sequence[int]]) -> str:
     """Inputs of an episode as one compressed text: of each, how many ids it shares with the one before, and the ids that follow."""
     numbers: list[int] = []
     before: Sequence[int] = ()
     for ids in inputs:
-        keep = next((n for n, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b), min(len(before), len(ids)))
+        keep = shared_prefix(before, ids)
         numbers += [keep, len(ids) - keep, *ids[keep:]]
         before = ids
     return base64.b85encode(zlib.compress(_words(array("I", numbers)).tobytes(), 9)).decode()
@@ -130,6 +139,8 @@ class Inference(Record):
     error: str = Field(default="", exclude_if=lambda label: not label)
     """Label of an erroneous step of training data (``data_gen.errors``). Left out where empty: files without errors are as before."""
     fill: float = 0.0
+    shared: int | None = Field(default=None, exclude_if=lambda n: n is None)
+    """Input tokens that repeat the previous inference, output included: what a prefix cache holds. None in files from before it was stored."""
 
 
 class Trajectory(Record):
@@ -142,6 +153,8 @@ class Trajectory(Record):
     variant: str | None = None
     signal: str | None = None
     base: str | None = None
+    hint: str = Field(default="none", exclude_if=lambda level: level == "none")
+    """Whether the probe's question says that something may be missing (``vague``) or what (``explicit``)."""
     family: str
     profile: str
     prompt: str

@@ -1,6 +1,6 @@
-"""Command line of the evaluation: ``python -m eval freeze|run|score|replay|report CONFIG.yaml [dotted.key=value ...]``.
+"""Command line of the evaluation: ``python -m eval freeze|run|score|replay|report|tune-prompt CONFIG.yaml [dotted.key=value ...]``.
 
-Beside these ``compare``, ``check-stats`` and ``suites``.
+Beside these ``compare``, ``check-stats``, ``demo`` and ``suites``.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ Your own conversations need no config (format: docs/sessions.md):
     python -m eval run --sessions my_sessions.jsonl --arm base --arm pinned --model smollm2
 
 Settings are changed behind the config: `python -m eval run configs/eval_scripted.yaml batch_size=32`.
+
+**tune-prompt** chooses the prompt of an arm on validation probes; **demo** does all four steps on a small suite with the weights
+of `make demo`.
 
 **compare** sets arms, or whole runs under the same rules, against each other: `python -m eval compare --help`. **check-stats**
 measures what the intervals and tests are worth.
@@ -188,6 +191,37 @@ def report(config: Config, overrides: Overrides = None) -> None:
     typer.echo(f"{html} and {html.with_suffix('.md')}")
 
 
+@app.command("tune-prompt")
+@cli_errors()
+def tune_prompt(
+    config: Config,
+    overrides: Overrides = None,
+    *,
+    candidates: Annotated[Path, typer.Option(help="Prompts to try: a folder of *.txt files, or a YAML list of texts.")],
+    arm: Annotated[str, typer.Option(help="The arm whose prompt is tuned.")] = "prompt",
+) -> None:
+    """Try prompts on validation probes; keep a log of all, and write the best as a prompt file.
+
+    Every candidate is logged in `<out>/tuning/tuning.jsonl`; the best, by the primary metric and then by tokens, becomes
+    `<out>/tuning/prompt.txt`. Held-out families are refused. The same command resumes.
+
+    Example: python -m eval tune-prompt configs/eval_main.yaml --candidates prompts/ --arm prompt
+    """
+    from eval.tune import read_candidates, tune
+
+    loaded = _load(config, overrides)
+    for line in tune(loaded, read_candidates(candidates), arm):
+        value, tokens = line["metrics"][loaded.primary_metric], line["metrics"]["tokens"]["mean"]
+        typer.echo(
+            f"{line['name']} ({line['hash']}): {loaded.primary_metric} {value['mean']:.3f} [{value['lo']:.3f}, {value['hi']:.3f}], "
+            f"n={value['n']}, {tokens:,.0f} tokens"
+        )
+    prompt = loaded.folder / "tuning" / "prompt.txt"
+    typer.echo(
+        f"the first of these is {prompt}: use it with arms.{arm}.prompt={prompt}; the log of all is {prompt.with_name('tuning.jsonl')}"
+    )
+
+
 @app.command()
 @cli_errors()
 def compare(
@@ -238,6 +272,26 @@ def check_stats(
     from eval.simulate import tables
 
     typer.echo(tables(draws, seed))
+
+
+@app.command()
+@cli_errors()
+def demo(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.yaml", help="Arms and settings.")] = Path("configs/eval_demo.yaml"),
+    overrides: Overrides = None,
+    demo: Annotated[Path, typer.Option(help="Finished run of the pipeline whose weights are played.")] = Path("runs/demo"),
+    bases: Annotated[int, typer.Option(min=1, help="Bases of the demo's validation probes, each with its variants.")] = 10,
+    sessions: Annotated[int, typer.Option(min=2, help="Whole sessions.")] = 4,
+) -> None:
+    """Freeze, play, score and report the main arms on a small suite, with the weights of `make demo`.
+
+    Example: python -m eval demo --demo runs/demo-tiny out=runs/eval-demo-tiny
+    """
+    from eval.demo import demo_config, demo_run
+
+    loaded = demo_config(config, demo, overrides or [])
+    page = demo_run(loaded, demo, bases, sessions, command=f"python -m eval {shlex.join(sys.argv[1:])}")
+    typer.echo(f"report: {page} and {page.with_suffix('.md')}")
 
 
 @app.command()

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict
 from envs.managers import MANAGERS
-from envs.profiles import get_profile
+from envs.profiles import Profile, get_profile, variant
 from envs.tasks import HELD_OUT_FAMILIES
 
 HELD_OUT = frozenset(HELD_OUT_FAMILIES) | {
@@ -19,12 +19,20 @@ HELD_OUT = frozenset(HELD_OUT_FAMILIES) | {
 """Families kept from training, validation and tuning, ours or a file's: scored only under ``split: held_out``."""
 
 
+PROMPTS = ("neutral", "guided")
+SAFEGUARDS = {"index": "index", "gate": "evidence_gate", "conflicts": "conflict_flags"}
+"""Safeguards by the name that a config has for them, and the profile's flag."""
+Safeguard = Literal["index", "gate", "conflicts"]
+
+
 class Arm(Strict):
     """One contestant: who acts, under which profile and prompt, over whose view."""
 
     policy: Literal[
-        "hf", "openai", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script"
-    ]
+        "hf", "openai", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script",
+        "memory_dumper", "protocol_chatterer", "forgetter", "unmended", "claimer", "replayer", "misnoter", "stale_answerer",
+        "half_answerer", "yes_no_guesser", "meta_replier", "endless", "provoker", "stubborn", "babbler",
+    ]  # fmt: skip
     model: str | None = None
     """Model name or folder; for ``hf``, and for ``openai`` the same weights as the server's: their tokenizer counts, their hash is
     locked. An ``openai`` arm without one counts with ``tokenizer``, and nothing says what was served.
@@ -41,7 +49,12 @@ class Arm(Strict):
     """Script of a seed suite, by name; for policy ``script`` only, which plays the seed suites alone."""
     profile: str = "core@1"
     """Any profile of ``envs.profiles``."""
-    prompt: Literal["neutral", "guided"] = "neutral"
+    ablate: tuple[Safeguard, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Safeguards of the profile that this arm plays without: the omission index, the evidence gate, the flags of conflicting memories."""
+    enable: tuple[Safeguard, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Safeguards that the profile leaves out and this arm plays with (the gate under core@1)."""
+    prompt: str = "neutral"
+    """Prompt text by name (``neutral``, ``guided``), or the path of a text file (``*.txt``), as ``tune-prompt`` writes one."""
     manager: str | None = None
     """Host-only manager of the view, by name (``envs.managers``); for ``plain@1`` only."""
     view_budget: int | None = Field(default=None, ge=128)
@@ -51,6 +64,35 @@ class Arm(Strict):
     @classmethod
     def _known(cls, name: str) -> str:
         return get_profile(name).name
+
+    @field_validator("prompt")
+    @classmethod
+    def _readable(cls, prompt: str) -> str:
+        if prompt not in PROMPTS and not prompt.endswith(".txt"):
+            raise ValueError(f"unknown prompt {prompt!r}: use {', '.join(PROMPTS)}, or the path of a text file that ends in .txt")
+        if prompt.endswith(".txt") and not Path(prompt).is_file():
+            raise ValueError(f"no prompt file {prompt!r}: python -m eval tune-prompt writes one, or use {', '.join(PROMPTS)}")
+        return prompt
+
+    @model_validator(mode="after")
+    def _safeguards(self) -> Self:
+        profile = get_profile(self.profile)
+        for name in (*self.ablate, *self.enable):
+            if not profile.managed:
+                raise ValueError(f"safeguard {name!r} guards context tools, {self.profile} has none: drop ablate and enable")
+            wanted = name in self.enable
+            if getattr(profile, SAFEGUARDS[name]) == wanted:
+                other = "ablate" if wanted else "enable"
+                raise ValueError(
+                    f"{self.profile} plays {'with' if wanted else 'without'} {name!r} anyway: drop it, or {other}: [{name}]"
+                )
+        return self
+
+    @property
+    def rules(self) -> Profile:
+        """The profile that the arm plays under: with safeguards taken out or put in, and named for them."""
+        flags = {SAFEGUARDS[name]: name in self.enable for name in (*self.ablate, *self.enable)}
+        return variant(self.profile, **flags)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -139,7 +139,7 @@ def build_lock(config: EvalConfig, *, weights: bool = True) -> Lock:
             f"arm.{name}": hash_obj(arm.model_dump(mode="json", exclude={*WHERE, "model", "served_model"}))
             for name, arm in config.arms.items()
         },
-        **rule_entries({(arm.profile, arm.prompt) for arm in config.arms.values()}),
+        **rule_entries({(arm.rules.name, arm.prompt) for arm in config.arms.values()}),
         **play_sources(),
         **task_sources(),
         **score_sources(),

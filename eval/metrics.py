@@ -1,30 +1,22 @@
-"""What is counted: scored episodes -> units of each metric (definitions: ``METRICS``), and the counts that the report shows.
+"""What is measured: scored episodes -> units of each metric (definitions: ``METRICS``).
 
 A metric is a function from the rows of one arm to units; ``envs.stats`` turns units into means and intervals.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from envs.measures import is_alarmed, is_damaged, pairs
+from envs.fidelity import FAITHFUL
+from envs.measures import ANSWERS, answers, is_alarmed, is_damaged, pairs
 from envs.scoring import Score
 from envs.stats import Bounds, Unit
 from envs.tasks.base import DAMAGED, Signal
 
 SIGNALS = tuple(s for s in get_args(Signal) if s != "none")
 VARIANTS = ("present", *DAMAGED, "fabricated", "never_stated", "irrelevant_gap", "historical", "verify")
-FUNNEL = ("accessible", "suspected", "located", "used")
-HOW = {
-    "abstained": "withheld the answer",
-    "stale": "stale value",
-    "off_target": "another value of the view",
-    "fabricated": "fabricated value",
-    "absent": "slot missing or repeated",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +36,9 @@ class Row:
     score: Score
     lang: str = "en"
     """Language of the session."""
+    hint: str = "none"
+    length: str = ""
+    """Band of the session's length (``eval.strata.LENGTHS``)."""
     repeat: int = 0
     """Which repeat of its sample it is."""
 
@@ -54,8 +49,8 @@ class Row:
 
     @property
     def damaged(self) -> bool:
-        """Whether the probe is damaged and its view can tell: what recovery is measured on."""
-        return is_damaged(self.variant, self.signal)
+        """Whether the probe is damaged, its view can tell and its question does not: what recovery is measured on."""
+        return is_damaged(self.variant, self.signal) and not self.hinted
 
     @property
     def detects(self) -> bool:
@@ -102,10 +97,11 @@ def turn_accuracy(rows: Sequence[Row]) -> list[Unit]:
 def detection_f1(rows: Sequence[Row]) -> list[Unit]:
     """2TP / (TP + FP + damaged), a unit a base: damaged probes with a signal against their ``present`` controls."""
     sums: dict[tuple[str, str], list[int]] = {}
+    controls = {r.sample for r in _controls(rows)}
     for row in rows:
         if row.detects:
             true, others = int(row.score.funnel["suspected"]), 1
-        elif row.variant == "present" and row.managed:
+        elif row.sample in controls:
             true, others = 0, int(row.alarmed)
         else:
             continue
@@ -113,6 +109,44 @@ def detection_f1(rows: Sequence[Row]) -> list[Unit]:
         held[0] += 2 * true
         held[1] += true + others
     return [Unit(family, base, num, den, f"{family}/{base}") for (family, base), (num, den) in sums.items()]
+
+
+def _controls(rows: Sequence[Row]) -> list[Row]:
+    """Undamaged probes with a view that could be damaged; twins of what no view can tell belong to verification."""
+    unsignalled = {r.twin for r in rows if _is_unsignalled(r)}
+    return [r for r in rows if r.variant == "present" and r.managed and r.sample not in unsignalled]
+
+
+def _is_unsignalled(row: Row) -> bool:
+    return row.signal == "none" and row.variant in DAMAGED
+
+
+def _verified(value: Callable[[Score], float]) -> Units:
+    """Over what only a look at the source can tell: damaged probes that no view can tell, their twins, and ``verify`` probes."""
+
+    def units(rows: Sequence[Row]) -> list[Unit]:
+        twins = {r.twin for r in rows if _is_unsignalled(r)}
+        return [_unit(r, value(r.score)) for r in rows if r.variant == "verify" or _is_unsignalled(r) or r.sample in twins]
+
+    return units
+
+
+def _answered(kind: str) -> Units:
+    def units(rows: Sequence[Row]) -> list[Unit]:
+        given = [(r, [answer for _, _, answer in answers(r.score)]) for r in rows]
+        return [_unit(r, found.count(kind), len(found)) for r, found in given if found]
+
+    return units
+
+
+def _calls(score: Score, *codes: str) -> int:
+    """Calls with one of these outcomes, or all of them; what was no call is none."""
+    return sum(n for tool, found in score.calls.items() if tool != "none" for code, n in found.items()
+               if (code in codes if codes else code != "gate_overridden"))  # fmt: skip
+
+
+def _protocol(score: Score) -> int:
+    return sum(score.spent.get(name, 0) for name in ("reading", "managing", "refused", "host"))
 
 
 def _unit(row: Row, num: float, den: float = 1.0) -> Unit:
@@ -124,7 +158,8 @@ def _each(value: Callable[[Score], float], which: Callable[[Row], bool] = lambda
 
 
 def _ratio(num: Callable[[Score], float], den: Callable[[Score], float]) -> Units:
-    return lambda rows: [_unit(row, num(row.score), den(row.score)) for row in rows]
+    """Only of episodes that have anything to count."""
+    return lambda rows: [_unit(row, num(row.score), whole) for row in rows if (whole := den(row.score))]
 
 
 def _of(variant: str, managed: bool = False) -> Callable[[Row], bool]:
@@ -146,18 +181,75 @@ COMMON: dict[str, Metric] = {
         SHARE,
         "replies that depend on a constraint in force obey its current value",
     ),
+    "view_retention": Metric(
+        _ratio(lambda s: s.constraints_in_view, lambda s: s.constraint_total),
+        SHARE,
+        "constraints in force that stood in the view that was answered from; a diagnostic",
+    ),
     "quality": Metric(_each(lambda s: s.q), (-0.25, 1.0), "weighted mean over checks: right 1, abstained 0, wrong -0.25"),
+    "information": Metric(
+        _ratio(lambda s: sum(c.informed for c in s.checks if not c.never), lambda s: sum(not c.never for c in s.checks)),
+        SHARE,
+        "answers whose needed inputs stood in a view of their turn, at first or read back",
+    ),
+    **{f"answer_{kind}": Metric(_answered(kind), SHARE, f"questions by what the answer was: {kind}") for kind in ANSWERS},
     "tokens": Metric(_each(lambda s: s.tokens), AMOUNT, "input + output over all inferences of an episode, undiscounted"),
+    "verdict_tokens": Metric(
+        _each(lambda s: s.verdict_tokens),
+        AMOUNT,
+        "the same without the turns after the first failed one, which change no verdict",
+    ),
+    "prefill": Metric(
+        lambda rows: [_unit(r, r.score.prefill) for r in rows if r.score.prefill is not None],
+        AMOUNT,
+        "input tokens that the call before did not hold: what a prefix cache leaves to compute",
+    ),
     "peak": Metric(_each(lambda s: s.peak), AMOUNT, "largest single input of an episode, in tokens"),
+    "protocol_share": Metric(
+        _ratio(_protocol, lambda s: s.tokens), SHARE, "tokens of inferences that read, managed, were refused or made summaries"
+    ),
     "inferences": Metric(_each(lambda s: s.inferences), AMOUNT, "inferences an episode"),
     "reads": Metric(
         _each(lambda s: len(s.reads), lambda r: r.managed), AMOUNT, "reads and finds an episode whose result shows a logged event"
+    ),
+    "spontaneous": Metric(
+        _each(lambda s: s.spontaneous, lambda r: r.managed), AMOUNT, "accepted context calls that nobody asked for, an episode"
+    ),
+    "tool_success": Metric(
+        _ratio(lambda s: _calls(s, "ok", "shown", "result"), lambda s: _calls(s)), SHARE, "calls that were accepted"
     ),
     "malformed_rate": Metric(
         _ratio(lambda s: min(s.malformed, s.inferences), lambda s: s.inferences),
         SHARE,
         "share of inferences with malformed output",
     ),
+    "refusal_recovery": Metric(
+        _ratio(lambda s: s.refusals_mended, lambda s: s.refusals), SHARE, "refused turns after which the next was accepted whole"
+    ),
+    "write_fidelity": Metric(
+        _ratio(lambda s: sum(s.writes.get(k, 0) for k in FAITHFUL), lambda s: sum(s.writes.values())),
+        SHARE,
+        "values of memories and figures of briefs that the ledger or what they were made from bears out",
+    ),
+    "silent_failure": Metric(
+        _ratio(lambda s: s.silent_failures, lambda s: s.rewrites_checked),
+        SHARE,
+        "accepted folds and compressions that lost a fact in force without a mark",
+    ),
+    "active_share": Metric(
+        _ratio(lambda s: s.entries_active, lambda s: s.entries),
+        SHARE,
+        "memory entries that stand as current with a value in force",
+    ),
+    "conflicts": Metric(
+        _each(lambda s: s.conflicts, lambda r: r.managed), AMOUNT, "keys that memory ends with in conflict, or against the ledger"
+    ),
+    "scope_error": Metric(_ratio(lambda s: s.scope_errors, lambda s: s.replies), SHARE, "replies that claim what the log denies"),
+    "replayed": Metric(_each(lambda s: s.repeated_calls), AMOUNT, "business calls made again while their result is in the log"),
+    "meta_reply": Metric(
+        _ratio(lambda s: s.meta_replies, lambda s: s.replies), SHARE, "replies that are empty or made of protocol tokens"
+    ),
+    "termination": Metric(_each(lambda s: s.reason == "answered"), SHARE, "episodes that ended with an answer, not a limit"),
     "within_budget": Metric(_each(lambda s: s.within_budget), SHARE, "no limit reached"),
 }
 
@@ -183,34 +275,34 @@ METRICS: dict[str, Metric] = {
         for signal in SIGNALS
     },
     "detection_false_alarm": Metric(
-        lambda rows: [_unit(r, r.alarmed) for r in rows if r.variant == "present" and r.managed],
+        lambda rows: [_unit(r, r.alarmed) for r in _controls(rows)],
         SHARE,
         "present controls with a read, a find or a withheld answer",
-    ),
-    "conflicts": Metric(
-        _each(lambda s: s.stale_entries, lambda r: r.managed), AMOUNT, "memory entries that stand as current against the ledger"
     ),
     "detection_f1": Metric(detection_f1, SHARE, "F1 of suspecting damage, at the share of damaged probes in this set"),
     **{f"right_{v}": Metric(_each(lambda s: s.task_correct, _of(v)), SHARE, f"{v} probes: every check holds") for v in VARIANTS},
     **{f"read_{v}": Metric(_each(lambda s: bool(s.reads), _of(v, True)), SHARE, f"{v} probes: read back") for v in VARIANTS},
     "unsignalled_right": Metric(
-        _each(lambda s: s.task_correct, lambda r: r.signal == "none" and r.variant in DAMAGED),
+        _each(lambda s: s.task_correct, _is_unsignalled),
         SHARE,
         "damaged probes that no view can tell: right (verification, kept out of detection)",
     ),
+    "verification_right": Metric(
+        _verified(lambda s: s.task_correct), SHARE, "these, their twins, and questions whose source is to be checked: right"
+    ),
+    "verification_read": Metric(_verified(lambda s: bool(s.reads)), SHARE, "the same: read back"),
+    "verification_tokens": Metric(_verified(lambda s: s.tokens), AMOUNT, "the same: tokens an episode"),
 }
 
 
-def units_of(rows: Sequence[Row]) -> dict[str, tuple[Metric, list[Unit]]]:
-    """Metric name -> its definition and units, empty ones left out. Sessions get the prefix ``session_``."""
+def units_of(rows: Sequence[Row], only: Collection[str] | None = None) -> dict[str, tuple[Metric, list[Unit]]]:
+    """Metric name -> its definition and units, empty ones left out; ``only`` these names. Sessions get the prefix ``session_``."""
     found = {}
     probes, sessions = ([r for r in rows if r.source == source] for source in ("probe", "session"))
-    for name, metric in METRICS.items():
-        if units := metric.units(probes):
-            found[name] = (metric, units)
-    for name, metric in COMMON.items():
-        if units := metric.units(sessions):
-            found[f"session_{name}"] = (metric, units)
+    for prefix, metrics, items in (("", METRICS, probes), ("session_", COMMON, sessions)):
+        for name, metric in metrics.items():
+            if items and (only is None or prefix + name in only) and (units := metric.units(items)):
+                found[prefix + name] = (metric, units)
     return found
 
 
@@ -224,73 +316,22 @@ def shared_units(a: Sequence[Row], b: Sequence[Row]) -> Iterator[tuple[str, Metr
 
 
 def ratio_to(rows: Sequence[Row], plain: Sequence[Row]) -> dict[str, tuple[Metric, list[Unit]]]:
-    """``tokens_ratio_to_plain`` (cumulative) and ``peak_ratio_to_plain`` over the samples that both arms played."""
-    other = {r.key: r for r in plain}
-    found = {}
-    for source, prefix in (("probe", ""), ("session", "session_")):
-        for field in ("tokens", "peak"):
-            units = [
-                _unit(r, getattr(r.score, field), getattr(other[r.key].score, field))
-                for r in rows
-                if r.source == source and r.key in other
-            ]
-            if units:
-                metric = Metric(lambda rows: [], AMOUNT, f"{field} over the plain arm's on the same samples")
-                found[f"{prefix}{field}_ratio_to_plain"] = (metric, units)
-    return found
-
-
-def cause(row: Row) -> str | None:
-    """Why an episode failed, told from log and views; None if it is right.
-
-    The first that applies: cut short, then for a damaged probe where the funnel ends, then what the first wrong answer was.
+    """Over the samples that both arms played: ``tokens_ratio_to_plain`` (cumulative) and ``peak_ratio_to_plain``; then the
+    cumulative one without turns after the first failed one, and over the samples that both arms finished.
     """
-    s = row.score
-    if s.task_correct:
-        return "right, wrong memory left standing" if s.mended is False else None
-    if s.reason != "answered":
-        return f"cut short: {s.reason}"
-    wrong = next((c for c in s.checks if c.verdict != "right"), None)
-    if wrong is None:
-        return "nothing to check"
-    if row.detects and not s.funnel["located"]:
-        if not s.funnel["accessible"]:
-            return "evidence out of reach"
-        if s.reads:
-            return "wrong evidence read"
-        return "damage not suspected" if not s.funnel["suspected"] else "withheld the answer unread"
-    if row.detects and wrong.turn == min(c.turn for c in s.checks):
-        return "evidence read, not used"
-    if wrong.never:
-        return "invented a value never stated"
-    place = "in view" if wrong.in_view else "out of view"
-    return f"{HOW.get(wrong.how, wrong.how)}, value {place}"
-
-
-def counts(rows: Iterable[Row]) -> dict[str, Any]:
-    """Plain counts of one arm: funnel, terminations, calls, answer split, failures by cause."""
-    rows = list(rows)
-    damaged = [r for r in rows if r.detects]
-    mendable = [r for r in damaged if r.score.mended is not None]
-    calls: dict[str, Counter[str]] = {}
-    split: dict[str, Counter[str]] = {}
-    for row in rows:
-        for tool, outcomes in row.score.calls.items():
-            calls.setdefault(tool, Counter()).update(outcomes)
-        for check in row.score.checks:
-            where = "never stated" if check.never else "in view" if check.in_view else "not in view"
-            split.setdefault(where, Counter())[check.how] += 1
-    return {
-        "episodes": len(rows),
-        "funnel": {
-            "damaged": len(damaged),
-            **{step: sum(r.score.funnel[step] for r in damaged) for step in FUNNEL},
-            "to_mend": len(mendable),
-            "mended": sum(bool(r.score.mended) for r in mendable),
-        },
-        "reasons": dict(Counter(r.score.reason for r in rows)),
-        "calls": {tool: dict(found) for tool, found in sorted(calls.items())},
-        "rewrites": sum(r.score.rewrites for r in rows),
-        "causes": dict(Counter(why for r in rows if (why := cause(r)) is not None)),
-        "answer_split": {where: dict(found) for where, found in sorted(split.items())},
-    }
+    other = {r.key: r for r in plain}
+    both = [(r, other[r.key]) for r in rows if r.key in other]
+    finished = [(a, b) for a, b in both if a.score.reason == b.score.reason == "answered"]
+    found = {}
+    for name, field, pairs_of, about in (
+        ("tokens_ratio_to_plain", "tokens", both, "tokens over the plain arm's on the same samples"),
+        ("peak_ratio_to_plain", "peak", both, "peak over the plain arm's on the same samples"),
+        ("verdict_tokens_ratio_to_plain", "verdict_tokens", both, "the same without the turns after the first failed one"),
+        ("finished_tokens_ratio_to_plain", "tokens", finished, "tokens over the plain arm's, where both ended with an answer"),
+    ):
+        for source, prefix in (("probe", ""), ("session", "session_")):
+            pairs_here = [(a.score, b.score, a) for a, b in pairs_of if a.source == source]
+            units = [_unit(row, getattr(a, field), getattr(b, field)) for a, b, row in pairs_here]
+            if units:
+                found[prefix + name] = (Metric(lambda rows: [], AMOUNT, about), units)
+    return found

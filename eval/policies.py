@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from envs.chat import ChatML
 from envs.policies.base import Policy, Sampled, View
+from envs.policies.flawed import FLAWED
 from envs.policies.scripted import SCRIPTED
 from envs.policies.unified import UnifiedExpert
 from envs.profiles import Profile
@@ -69,7 +70,7 @@ def make_policy(arm: Arm, config: Sampling, chat: ChatML, profile: Profile) -> P
     if arm.policy == "openai":
         return _served(arm, config, chat)
     if arm.policy != "hf":
-        return SCRIPTED[arm.policy](chat, profile.view_budget)
+        return {**SCRIPTED, **FLAWED}[arm.policy](chat, profile.view_budget)
     from envs.policies.hf import HFPolicy  # torch only where a model plays
 
     decoding = config.decoding

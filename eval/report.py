@@ -8,15 +8,20 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from envs.measures import ANSWERS
 from envs.profiles import get_profile
 from envs.runs import read_json, read_jsonl, write_text_atomic
+from envs.scoring import TRIGGERS
+from envs.spending import SPENDERS
 from eval.config import EvalConfig
+from eval.counts import FUNNEL
 from eval.excerpts import worst_episodes
 from eval.freeze import TEXTS, Lock, LockError, read_lock
-from eval.metrics import FUNNEL, VARIANTS
+from eval.metrics import VARIANTS
 from eval.plots import correctness_against_tokens
 from eval.standing import code_lines, code_warnings
 from eval.store import read_meta
+from eval.strata import COLUMNS
 from eval.tables import HEADINGS, Cell, Table
 from eval.tables import cell as _cell
 from eval.tables import section as _section
@@ -26,18 +31,33 @@ from eval.verdict import verdict_sections
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAIN = (
-    ("task correctness", ("pair_success", "task_correct")),
-    ("cost", ("tokens", "tokens_ratio_to_plain", "peak", "within_budget")),
-    ("information", ("constraint_retention",)),
+    ("tool success", ("tool_success", "malformed_rate")),
+    ("information fidelity", ("information", "write_fidelity", "silent_failure")),
+    ("task correctness", ("pair_success", "task_correct", "constraint_retention")),
+    ("cost", ("tokens", "tokens_ratio_to_plain", "peak_ratio_to_plain", "within_budget")),
     ("detection", ("detection_recall", "detection_false_alarm", "detection_f1")),
-    ("tool use", ("malformed_rate",)),
 )
-FURTHER = ("quality", "turn_accuracy", "recovered", "unsignalled_right", "inferences", "reads", "peak_ratio_to_plain")
+FURTHER = (
+    ("answers", ("quality", "turn_accuracy", "recovered", "view_retention", "scope_error", "meta_reply", "termination")),
+    ("memory", ("conflicts", "active_share", "refusal_recovery", "spontaneous", "replayed")),
+    ("verification", ("verification_right", "verification_read", "verification_tokens")),
+    (
+        "cost",
+        (
+            "peak", "prefill", "protocol_share", "inferences", "reads", "verdict_tokens", "verdict_tokens_ratio_to_plain",
+            "finished_tokens_ratio_to_plain",
+        ),
+    ),
+)  # fmt: skip
+STRATA = ("language", "hint", "signal", "length", "variant")
 PAIRED = (
+    "tool_success",
+    "information",
     "pair_success",
     "task_correct",
     "constraint_retention",
     "recovered",
+    "conflicts",
     "detection_f1",
     "detection_false_alarm",
     "tokens",
@@ -84,7 +104,7 @@ def _context(
         _sessions(results),
         _families(config, details),
     ]
-    sections += [_languages(details)]
+    sections += [_strata(details)]
     sections += [_detection(details), _answers(details), _failures(details), _calls(config, details), _reading(details)]
     return {
         "title": f"Evaluation {config.name}",
@@ -128,9 +148,9 @@ def _main(config: EvalConfig, results: Mapping[str, Any]) -> dict[str, Any] | No
     shown = [(title, names) for title, names in groups if names]
     table = _by_arm(arms, [name for _, names in shown for name in names])
     tables = [_table({**table, "over": [(title, len(names)) for title, names in shown]})]
-    more = [name for name in FURTHER if any(name in m for m in arms.values())]
-    if more:
-        tables.append(_table({**_by_arm(arms, more), "title": "further metrics"}))
+    for title, names in FURTHER:
+        if more := [name for name in names if any(name in m for m in arms.values())]:
+            tables.append(_table({**_by_arm(arms, more), "title": f"further metrics: {title}"}))
     return _section("Main table: probes", text, tables, correctness_against_tokens(arms, "task_correct", "tokens"))
 
 
@@ -179,21 +199,26 @@ def _families(config: EvalConfig, details: Mapping[str, Any]) -> dict[str, Any] 
     return _section("By family", text, tables) if tables else None
 
 
-def _languages(details: Mapping[str, Any]) -> dict[str, Any] | None:
-    """One row an arm and language: the language stands beside every figure."""
-    names = list(dict.fromkeys(n for arm in details["languages"].values() for found in arm.values() for n in found))
-    rows = [
-        [arm, _text(lang), *(_cell(n, found.get(n)) for n in names)]
-        for arm, langs in details["languages"].items()
-        for lang, found in langs.items()
-    ]
-    if not rows:
-        return None
-    head = ["arm", "language", *(HEADINGS.get(n, n.replace("_", " ")) for n in names)]
+def _strata(details: Mapping[str, Any]) -> dict[str, Any] | None:
+    """One table a dimension, one row an arm and level: the level stands beside every figure."""
+    tables = []
+    for dimension in STRATA:
+        arms = {arm: found[dimension] for arm, found in details["strata"].items() if dimension in found}
+        names = [n for n in COLUMNS if any(n in values for found in arms.values() for values in found.values())]
+        rows = [
+            [f"{arm}: {level}", *(_cell(n, values.get(n)) for n in names)]
+            for arm, found in arms.items()
+            for level, values in found.items()
+        ]
+        if rows:
+            head = [f"arm: {dimension}", *(HEADINGS.get(n, n.replace("_", " ")) for n in names)]
+            tables.append(_table({"title": f"by {dimension}", "head": head, "rows": rows}))
     text = [
-        "The same metrics over the samples of each language apart; a tokenizer may need two to three times the tokens for one."
+        "Length: tokens that the script puts into the log, over the main profile's view budget: short below 0.5, medium to 1.5, long "
+        "to 5. A tokenizer may need two to three times the tokens for another language. A fact found after a hint was not found "
+        "alone: hinted probes enter recovery in this table only. Families stand in the table before."
     ]
-    return _section("By language", text, [_table({"head": head, "rows": rows})])
+    return _section("By stratum", text, tables) if tables else None
 
 
 def _detection(details: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -202,9 +227,14 @@ def _detection(details: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     steps = ["damaged", *FUNNEL, "to_mend", "mended"]
     rows = [[arm, *(_text(f[s]) for s in steps)] for arm, f in funnels.items() if f["damaged"]]
-    table = _table({"head": ["arm", *(s.replace("_", " ") for s in steps)], "rows": rows})
+    tables = [_table({"head": ["arm", *(s.replace("_", " ") for s in steps)], "rows": rows})]
+    prompts = {arm: found["probe"]["triggers"] for arm, found in details["counts"].items() if found["probe"]["triggers"]}
+    rows = [[arm, *(_text(found.get(t, 0)) for t in TRIGGERS)] for arm, found in prompts.items()]
+    if rows:
+        note = "Gate, rejection and tester are not of the policy's own accord: they never count for pair_success."
+        tables.append(_table({"title": "what prompted the reads", "head": ["arm", *TRIGGERS], "rows": rows, "note": note}))
     text = ["Damaged probes whose view shows a signal, and how far each arm came; mending applies where a memory was wrong."]
-    return _section("Detection funnel", text, [table])
+    return _section("Detection funnel", text, tables)
 
 
 def _answers(details: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -212,7 +242,8 @@ def _answers(details: Mapping[str, Any]) -> dict[str, Any] | None:
     for source in ("probe", "session"):
         arms = {arm: found[source]["answer_split"] for arm, found in details["counts"].items() if found[source]["episodes"]}
         places = sorted({place for split in arms.values() for place in split})
-        verdicts = sorted({v for split in arms.values() for inner in split.values() for v in inner})
+        given = {v for split in arms.values() for inner in split.values() for v in inner}
+        verdicts = [v for v in ANSWERS if v in given]
         rows = [
             [f"{arm}: {place}", *(_text(split[place].get(v, 0)) for v in verdicts)]
             for arm, split in arms.items()
@@ -220,8 +251,11 @@ def _answers(details: Mapping[str, Any]) -> dict[str, Any] | None:
             if place in split
         ]
         if rows:
-            tables.append(_table({"title": f"{source}s", "head": ["arm: needed value", *verdicts], "rows": rows}))
-    text = ["Answers by whether the needed value stood in the first view of their turn, before any reading back."]
+            tables.append(_table({"title": f"{source}s", "head": ["arm: needed inputs, wording", *verdicts], "rows": rows}))
+    text = [
+        "Answers by whether the needed inputs stood in the first view of their turn, before any reading back, and by the wording of the "
+        "question: paraphrased has no word in common with the record."
+    ]
     return _section("Answer split", text, tables) if tables else None
 
 
@@ -263,7 +297,11 @@ def _calls(config: EvalConfig, details: Mapping[str, Any]) -> dict[str, Any]:
     rewrites = [_text(sum(found[s]["rewrites"] for s in ("probe", "session"))) for found in details["counts"].values()]
     rows.append(["rewrites of the view", *rewrites])
     text = ["Calls by outcome, probes and sessions together. Where a context tool says never, nothing is claimed about it."]
-    return _section("Mechanisms", text, [_table({"head": ["call", *own], "rows": rows})])
+    spent = {arm: _added(found[s]["spent"] for s in ("probe", "session")) for arm, found in details["counts"].items()}
+    shares = [[arm, *(_text(f"{found.get(n, 0):,}") for n in SPENDERS)] for arm, found in spent.items()]
+    tables = [_table({"head": ["call", *own], "rows": rows})]
+    tables.append(_table({"title": "tokens by spender", "head": ["arm", *SPENDERS], "rows": shares}))
+    return _section("Mechanisms", text, tables)
 
 
 def _outcomes(outcomes: Mapping[str, int], offered: bool) -> Cell:

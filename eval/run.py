@@ -15,7 +15,7 @@ from envs.config import UserError
 from envs.episode import Episode
 from envs.managers import get_manager
 from envs.policies.base import Policy
-from envs.profiles import Profile, get_profile
+from envs.profiles import Profile
 from envs.runs import hash_obj
 from envs.tasks.base import Probe, Session
 from envs.trajectory import Trajectory
@@ -63,7 +63,7 @@ def samples_of(config: EvalConfig, name: str, chat: ChatML) -> list[Sample]:
 
 def profile_of(arm: Arm) -> Profile:
     """The rules that an arm plays under."""
-    profile = get_profile(arm.profile)
+    profile = arm.rules
     return replace(profile, view_budget=arm.view_budget) if arm.view_budget else profile
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from envs.chat import get_chat
 from envs.config import UserError
 from envs.profiles import get_profile
 from envs.runs import write_json_atomic, write_jsonl_atomic
@@ -21,11 +22,13 @@ from envs.stats import Estimate, Unit, estimate, leave_one_out, paired
 from envs.tasks.base import Probe
 from envs.trajectory import Trajectory
 from eval.config import EvalConfig
+from eval.counts import cause, counts
 from eval.freeze import Lock, LockError, check_score, load_samples
 from eval.inference import infer
-from eval.metrics import Metric, Row, cause, counts, ratio_to, shared_units, units_of
+from eval.metrics import Metric, Row, ratio_to, shared_units, units_of
 from eval.needed import needed_of, summary
 from eval.store import Key, parts, read_arm, read_errors, read_meta, stored_key, told
+from eval.strata import length_of, strata
 
 FAMILY_METRICS = ("pair_success", "task_correct", "tokens", "session_task_correct", "session_tokens")
 
@@ -41,12 +44,15 @@ def score(config: EvalConfig) -> dict[str, Any]:
     keys = [("probe", p.id) for p in probes] + [("session", s.id) for s in sessions]
     expected: list[Key] = [(*key, repeat) for repeat in range(config.repeats) for key in keys]
     by_id = {p.id: p for p in probes}
+    chat = get_chat(config.tokenizer)
+    scripts = {p.id: p.session for p in probes} | {s.id: s for s in sessions}
+    lengths = {sample: length_of(script, chat) for sample, script in scripts.items()}
     rows: dict[str, list[Row]] = {}
     health: dict[str, dict[str, Any]] = {}
     needed: dict[str, dict[Key, bool | None]] = {}
     for arm in config.arms:
         check_arm(config, arm, lock)
-        rows[arm], needed[arm], health[arm] = _score_arm(config, arm, expected, by_id)
+        rows[arm], needed[arm], health[arm] = _score_arm(config, arm, expected, by_id, lengths)
     if not any(rows.values()):
         raise UserError(f"{config.folder / 'arms'}: no episode is stored: run the run command first")
     write_jsonl_atomic(
@@ -67,7 +73,7 @@ def summarise(config: EvalConfig, lock: str, rows: Mapping[str, Sequence[Row]]) 
     arms: dict[str, dict[str, Any]] = {}
     made: dict[str, dict[str, Any]] = {}
     families: dict[str, dict[str, Any]] = {}
-    languages: dict[str, dict[str, Any]] = {}
+    by_stratum: dict[str, dict[str, Any]] = {}
     about: dict[str, str] = {}
     for arm, found in rows.items():
         units = units_of(found)
@@ -81,7 +87,7 @@ def summarise(config: EvalConfig, lock: str, rows: Mapping[str, Sequence[Row]]) 
                 made[arm][name] = {"method": value.method, "bases": value.bases}
                 about[name] = metric.about
         families[arm] = {name: _families(*units[name], options) for name in FAMILY_METRICS if name in units}
-        languages[arm] = _languages(found, options)
+        by_stratum[arm] = strata(found, options)
     results = {"lock": lock, "split": config.split, "arms": arms, "paired": list(_paired(config, rows, options))}
     details = {
         "lock": lock,
@@ -92,7 +98,7 @@ def summarise(config: EvalConfig, lock: str, rows: Mapping[str, Sequence[Row]]) 
             arm: {s: counts(r for r in found if r.source == s) for s in ("probe", "session")} for arm, found in rows.items()
         },
         "families": families,
-        "languages": languages,
+        "strata": by_stratum,
         "inference": infer(config, rows),
     }
     return results, details
@@ -114,7 +120,7 @@ def check_arm(config: EvalConfig, arm: str, lock: Lock) -> None:
 
 
 def _score_arm(
-    config: EvalConfig, arm: str, expected: Sequence[Key], probes: Mapping[str, Probe]
+    config: EvalConfig, arm: str, expected: Sequence[Key], probes: Mapping[str, Probe], lengths: Mapping[str, str]
 ) -> tuple[list[Row], dict[Key, bool | None], dict[str, Any]]:
     folder = config.arm_folder(arm)
     stored = read_arm(folder, Trajectory, stored_key)
@@ -128,7 +134,7 @@ def _score_arm(
         if scored.infrastructure:
             failed.add(key)
             continue
-        rows[key], needed[key] = _row(arm, trajectory, probes, scored), needed_of(trajectory, scored)
+        rows[key], needed[key] = _row(arm, trajectory, probes, scored, lengths[key[1]]), needed_of(trajectory, scored)
     owed = [key for key in expected if key not in rows]
     health = {
         "expected": len(expected),
@@ -140,7 +146,7 @@ def _score_arm(
     return list(rows.values()), needed, health
 
 
-def _row(arm: str, trajectory: Trajectory, probes: Mapping[str, Probe], scored: Score) -> Row:
+def _row(arm: str, trajectory: Trajectory, probes: Mapping[str, Probe], scored: Score, length: str) -> Row:
     source, sample, repeat = stored_key(trajectory)
     probe = probes.get(sample) if source == "probe" else None
     return Row(
@@ -157,6 +163,8 @@ def _row(arm: str, trajectory: Trajectory, probes: Mapping[str, Probe], scored: 
         managed=get_profile(trajectory.profile).managed,
         score=scored,
         lang=trajectory.session.lang,
+        hint=probe.hint if probe else "none",
+        length=length,
     )
 
 
@@ -170,16 +178,6 @@ def _families(metric: Metric, units: Sequence[Unit], options: Mapping[str, Any])
         "families": {name: value.as_dict() for name, value in each.items() if value is not None},
         "leave_one_out": None if left_out is None else list(left_out),
     }
-
-
-def _languages(rows: Sequence[Row], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The family metrics over the samples of each language apart."""
-    found: dict[str, Any] = {}
-    for lang in sorted({r.lang for r in rows}):
-        units = units_of([r for r in rows if r.lang == lang])
-        values = {n: estimate(units[n][1], bounds=units[n][0].bounds, **options) for n in FAMILY_METRICS if n in units}
-        found[lang] = {name: value.as_dict() for name, value in values.items() if value is not None}
-    return found
 
 
 def _paired(config: EvalConfig, rows: Mapping[str, Sequence[Row]], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-AMOUNTS = ("tokens", "peak")
-HEADINGS = {"tokens_ratio_to_plain": "tokens / plain", "peak_ratio_to_plain": "peak / plain", "detection_recall": "recall",
-            "detection_false_alarm": "false alarm", "detection_f1": "F1"}  # fmt: skip
+AMOUNTS = ("tokens", "peak", "prefill", "verdict_tokens", "verification_tokens")
+HEADINGS = {
+    "tokens_ratio_to_plain": "tokens / plain",
+    "peak_ratio_to_plain": "peak / plain",
+    "verdict_tokens_ratio_to_plain": "tokens / plain to the verdict",
+    "finished_tokens_ratio_to_plain": "tokens / plain, both finished",
+    "detection_recall": "recall",
+    "detection_false_alarm": "false alarm",
+    "detection_f1": "F1",
+}
 
 Cell = dict[str, Any]
 Table = dict[str, Any]

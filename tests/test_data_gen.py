@@ -100,6 +100,17 @@ def test_same_seed_same_bytes_other_seed_other_sessions():
     assert {t.base for t in one.trajectories}.isdisjoint({t.base for t in other.trajectories})
 
 
+def test_hints_are_asked_for_and_change_nothing_where_they_are_not():
+    bare = DataConfig(counts=dict.fromkeys(SMALL["counts"], 0), val_bases=2, val_mix=("variants",), rl_bases=0)
+    hinted = bare.model_copy(update={"hints": True})
+    plain, more = (build(config).val_probes for config in (bare, hinted))
+    assert {p.hint for p in plain} == {"none"}
+    assert {p.hint for p in more} == {"none", "vague", "explicit"}
+    assert [p for p in more if p.hint == "none"] == plain
+    assert "hints" not in bare.identity(), "sets made before there was a choice are the same sets"
+    assert bare.identity() != hinted.identity()
+
+
 def test_held_out_families_are_refused_unless_asked_for():
     with pytest.raises(ValueError, match="travel is held out"):
         build(DataConfig(families=("travel",), **SMALL))

@@ -29,7 +29,7 @@ def arm_rows(arm, *, right=1.0, detects=1.0, tokens=500, conflicts=0, managed=Tr
     for i in range(bases):
         damaged, present = i < right * bases, i < right * bases
         seen = i < detects * bases
-        extra = {"arm": arm, "base": f"b{i}", "tokens": tokens + i % 7, "stale_entries": conflicts * (i % 2), "managed": managed}
+        extra = {"arm": arm, "base": f"b{i}", "tokens": tokens + i % 7, "conflicts": conflicts * (i % 2), "managed": managed}
         found.append(row("missing", right=damaged, read=seen, recovered=seen and damaged, **extra))
         found.append(row("present", right=present, **extra))
     return [type(r)(**{**{f: getattr(r, f) for f in r.__slots__}, "family": f"f{int(r.base[1:]) % 8}"}) for r in found]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from game import filler, make_session
 
 from envs.scoring import Check, Read, Score
+from envs.tasks.base import Slot
 from eval.config import EvalConfig
-from eval.metrics import METRICS, Row, cause, counts, units_of
+from eval.counts import cause, counts
+from eval.metrics import METRICS, Row, ratio_to, units_of
 from eval.score import summarise
+from eval.strata import length_of, strata
 
 READ = Read(turn=2, tool="read", trigger="index", shows=[3])
 
@@ -131,3 +137,78 @@ def test_paired_differences_and_ratios_use_shared_samples_alone():
     assert entry["lo"] < 0.5  # two pairs prove little, whatever the bootstrap says
     assert results["arms"]["sft"]["tokens_ratio_to_plain"] == {"mean": 0.25, "lo": None, "hi": None, "n": 1}
     assert ("base", "sft", "pair_success") not in found
+
+
+def test_what_no_view_can_tell_belongs_to_verification_and_to_no_detection_metric():
+    rows = [
+        row("missing", **GOOD), row("present"),
+        row("corrupted", signal="none", right=False, base="c", twin="twin"),
+        replace(row("present", read=True, base="c", twin="c/corrupted"), sample="twin"),
+        row("verify", read=True, base="v", tokens=900, twin=None),
+    ]  # fmt: skip
+    found = {name: [(u.key, u.num) for u in units] for name, (_, units) in units_of(rows).items()}
+    assert found["detection_false_alarm"] == [("b/present", 0)]
+    assert [u.den for u in METRICS["detection_f1"].units(rows)] == [2]
+    assert found["verification_right"] == [("c/corrupted", 0), ("twin", 1), ("v/verify", 1)]
+    assert found["verification_read"] == [("c/corrupted", 0), ("twin", 1), ("v/verify", 1)]
+    assert found["verification_tokens"] == [("c/corrupted", 500), ("twin", 500), ("v/verify", 900)]
+    assert found["unsignalled_right"] == [("c/corrupted", 0)]
+
+
+def test_hinted_probes_count_under_their_hint_alone():
+    hinted = [
+        replace(row("missing", hinted=True, base=b, twin=None, **GOOD), sample=f"{b}/missing/vague", hint="vague") for b in "ab"
+    ]
+    rows = [row("missing", base=b, right=False) for b in "ab"] + [row("present", base=b) for b in "ab"] + hinted
+    assert [u.num for u in units_of(rows)["recovered"][1]] == [0, 0]
+    by_hint = strata(rows, {"resamples": 100, "seed": 0})["hint"]
+    assert list(by_hint) == ["none", "vague"]
+    assert by_hint["none"]["recovered"]["mean"] == 0
+    assert (by_hint["vague"]["recovered"]["mean"], by_hint["vague"]["recovered"]["n"]) == (1.0, 2)
+    assert by_hint["none"]["pair_success"]["n"] == 2
+    assert "pair_success" not in by_hint["vague"]
+
+
+def test_a_pair_belongs_to_the_variant_and_signal_of_its_damaged_probe():
+    rows = [row("missing", **GOOD), row("superseded", right=False, signal="index"), row("present")]
+    found = strata(rows, {"resamples": 100, "seed": 0})
+    assert {level: m["pair_success"]["mean"] for level, m in found["variant"].items() if "pair_success" in m} == {
+        "missing": 1,
+        "superseded": 0,
+    }
+    assert {level: m["pair_success"]["mean"] for level, m in found["signal"].items() if "pair_success" in m} == {
+        "asked": 1,
+        "index": 0,
+    }
+    assert "language" not in found, "one level says nothing new"
+
+
+@pytest.mark.parametrize(("fillers", "band"), [(10, "short"), (130, "medium"), (500, "long"), (1300, "very long")])
+def test_the_length_of_a_session_is_what_its_script_puts_into_the_log(chat, fillers, band):
+    call = "quote item=desks qty=2"
+    session = make_session(["Quote. Answer: a=?"], {call: filler(fillers)}, slots=[(Slot(name="a", accept=("1",)),)])
+    asked = session.model_copy(update={"turns": (session.turns[0].model_copy(update={"calls": (call,)}),)})
+    assert length_of(asked, chat) == band
+    assert length_of(session, chat) == "short", "a result that no turn asks for is not in the log"
+
+
+def test_ratios_with_and_without_what_followed_a_failure_and_where_both_finished():
+    rows = [
+        row("present", base="a", tokens=300, verdict_tokens=300),
+        row("present", base="b", tokens=900, verdict_tokens=400, reason="limit_run"),
+    ]
+    plain = [row("present", base=b, tokens=600, verdict_tokens=200) for b in "ab"]
+    found = {name: [(u.num, u.den) for u in units] for name, (_, units) in ratio_to(rows, plain).items()}
+    assert found["tokens_ratio_to_plain"] == [(300, 600), (900, 600)]
+    assert found["verdict_tokens_ratio_to_plain"] == [(300, 200), (400, 200)]
+    assert found["finished_tokens_ratio_to_plain"] == [(300, 600)]
+
+
+def test_counts_hold_triggers_spenders_and_answers_by_wording():
+    one = row("missing", spent={"reading": 300, "answering": 200}, **GOOD)
+    check = Check(turn=2, slot="code", verdict="right", weight=1, credit=1, inputs=True, informed=True, question="paraphrased")
+    two = row("present", checks=[check], spent={"answering": 500})
+    found = counts([one, two])
+    assert found["triggers"] == {"index": 1}
+    assert found["spent"] == {"reading": 300, "answering": 700}
+    assert found["answer_split"] == {"in view, paraphrased": {"right": 1}, "not in view, matched": {"prior_guess": 1}}

@@ -183,7 +183,7 @@ def _first_event(refs: str | None) -> int:
 def _header(system: str) -> tuple[Notes, str]:
     """Notes and omission index at the end of the system message."""
     head = system[system.rindex("\nnotes:") + 1 :]
-    notes, _, out = head.rpartition("\nout: ")
+    notes, _, out = head.rpartition("\nout: ") if "\nout: " in head else (head, "", "none")  # a profile may go without the index
     return _notes(notes.split("\n")[1:]), out
 
 

@@ -111,7 +111,7 @@ def play_items(episodes: Sequence[SuiteEpisode], policy: Policy, on_end: Callabl
 
 def profile_for(item: Item, arm: Arm, settings: SuiteSettings, chat: ChatML) -> Profile:
     """The arm's profile with the item's flags; plain history gets the model's window, a manager what its budget or squeeze gives."""
-    base = get_profile(arm.profile)
+    base = arm.rules
     flags = dict(item.flags)
     if not base.managed:
         flags.pop("run_scope", None)
@@ -124,7 +124,7 @@ def profile_for(item: Item, arm: Arm, settings: SuiteSettings, chat: ChatML) -> 
     if base.managed and base.view_budget > settings.window:
         flags["view_budget"] = settings.window
     changed = {k: v for k, v in flags.items() if getattr(base, k) != v}
-    return variant(arm.profile, **changed)
+    return variant(base.name, **changed)
 
 
 def squeezed(item: Item, chat: ChatML) -> int:
