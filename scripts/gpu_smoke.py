@@ -280,4 +280,5 @@ def _last_line(log: Path) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as after Ctrl-C, the stage under way is ended on the way out
     app()

@@ -6,7 +6,6 @@ import contextlib
 import http.server
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -65,9 +64,8 @@ def serving(log: Path, *arguments: str) -> Iterator[str]:
         "float32",
     ]
     with log.open("w") as out:
-        process = subprocess.Popen(
-            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-        )
+        # In the tests' own process group: whoever ends the tests from outside ends the server too.
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:
         for _ in range(600):
             assert process.poll() is None, log.read_text()[-2000:]
@@ -80,8 +78,7 @@ def serving(log: Path, *arguments: str) -> Iterator[str]:
             raise AssertionError(log.read_text()[-2000:])
         yield f"http://127.0.0.1:{port}/v1"
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait(10)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,24 @@ def test_a_stage_that_fails_hides_no_other(tmp_path, monkeypatch):
     result = CliRunner().invoke(app, ["--cpu", "--only", "sft", "--out", str(tmp_path / "again")])
     assert result.exit_code == 1
     assert "error: out of memory" in result.output
+
+
+def test_a_smoke_test_that_is_ended_leaves_no_stage_behind(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "smoke_stages.py").write_text("import os, time; print(os.getpid(), flush=True); time.sleep(120)\n")
+    command = [sys.executable, "-m", "scripts.gpu_smoke", "--cpu", "--only", "data", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    log, deadline = tmp_path / "out" / "data.log", time.monotonic() + 120
+    while not (log.is_file() and log.read_text().strip()):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(30) == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(log.read_text()), 0)
 
 
 def test_what_is_not_there_is_skipped_with_its_reason(monkeypatch):
