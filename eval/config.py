@@ -212,7 +212,7 @@ class EvalConfig(Strict):
         for name, arm in self.arms.items():
             if arm.policy == "script":
                 raise ValueError(f"arm {name!r} is a script of the seed suites: play it with python -m eval suites --arm")
-        greedy = [name for name, arm in self.arms.items() if arm.model]
+        greedy = [name for name, arm in self.arms.items() if arm.policy in ("hf", "openai")]
         if self.repeats > 1 and greedy and not self.decoding.temperature:
             raise ValueError(
                 f"repeats: {self.repeats} at temperature 0: arm {greedy[0]!r} would say the same every time: set decoding.temperature "

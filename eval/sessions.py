@@ -26,8 +26,8 @@ from envs.runs import hash_obj, provenance, write_json_atomic
 from envs.session_run import READING, CaseEpisode, CaseRecord, Condition, conditions_of
 from envs.sessions import Case, load
 from envs.sessions_cli import Script, script_policy
-from eval.config import Arm, Decoding
-from eval.freeze import Lock, LockError, backbone_of, read_lock_at, rule_entries, set_aside, tell_change
+from eval.config import WHERE, Arm, Decoding
+from eval.freeze import MODELS, Lock, LockError, backbone_of, read_lock_at, rule_entries, set_aside, tell_change
 from eval.player import Job, Played, Sample, play_job
 from eval.policies import make_policy
 from eval.sources import SESSIONS, SESSIONS_SCORE, play_sources, score_sources
@@ -48,7 +48,7 @@ class CaseArm(Strict):
     def _one(self) -> Self:
         if (self.script is None) == (self.arm is None):
             raise ValueError("give script or arm, not both")
-        if self.arm and (self.arm.profile not in PROFILES or not self.arm.model):
+        if self.arm and (self.arm.profile not in PROFILES or self.arm.policy not in MODELS):
             raise ValueError(
                 f"an arm of a session file is a model under {' or '.join(PROFILES)}: the others play generated tasks"
             )
@@ -161,7 +161,8 @@ def build_lock(config: SessionsConfig, cases: Sequence[Case], *, weights: bool =
 
 def _arm_hash(config: SessionsConfig, arm: CaseArm) -> str:
     rules = rule_entries([(arm.arm.profile, arm.arm.prompt)]) if arm.arm else {}
-    return hash_obj([arm, config.view_budget(arm), rules])
+    told = arm.arm.model_dump(mode="json", exclude=set(WHERE)) if arm.arm else arm.script
+    return hash_obj([told, config.view_budget(arm), rules])
 
 
 def own_part(lock: Lock, arm: str) -> dict[str, str]:

@@ -361,6 +361,9 @@ def test_repeats_without_a_temperature_are_refused_for_a_model(make):
     arms = {"base": {"policy": "hf", "model": "tiny"}}
     with pytest.raises(ValueError, match="repeats: 2 at temperature 0: arm 'base' would say the same every time"):
         make(repeats=2, arms=arms)
+    served = {"there": {"policy": "openai", "base_url": "http://localhost:1/v1", "served_model": "m"}}
+    with pytest.raises(ValueError, match="arm 'there' would say the same every time"):
+        make(repeats=2, arms=served)
     assert make(repeats=2, arms=arms, decoding={"temperature": 0.5}).repeats == 2
     assert make(repeats=2, arms={"expert": ARMS["expert"]}).repeats == 2  # a script's are equal, and counted as such
 

@@ -20,7 +20,7 @@ from envs.sessions import load
 from eval.__main__ import app
 from eval.freeze import LockError
 from eval.session_table import failures, figures, share
-from eval.sessions import CaseArm, SessionsConfig, named_arms, run, stored
+from eval.sessions import CaseArm, SessionsConfig, build_lock, named_arms, run, stored
 
 SMALL = Path(__file__).parent / "sessions_small.jsonl"
 SHARED = Path(os.environ.get("CTXCTL_SHARED") or Path(__file__).parents[2] / "shared")
@@ -247,6 +247,15 @@ def test_a_file_without_damage_says_so(tmp_path):
 def test_nothing_of_nothing_has_no_share():
     assert share(0, 0) == {"share": None, "lo": None, "hi": None}
     assert share(3, 4)["share"] == 0.75
+
+
+def test_a_served_model_is_an_arm_and_its_server_may_move():
+    def lock(port):
+        arm = f"there={{policy: openai, base_url: 'http://localhost:{port}/v1', served_model: m}}"
+        config = SessionsConfig(file=str(SMALL), arms=named_arms([arm], None))
+        return build_lock(config, load(SMALL), weights=False).rules["arm.there"]
+
+    assert lock(8000) == lock(9000)
 
 
 def test_one_arm_is_a_script_or_an_arm():

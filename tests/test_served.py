@@ -123,10 +123,10 @@ def server(exported, tmp_path_factory) -> Iterator[str]:
         yield address
 
 
-def config(data: Path, out: Path, arms: dict[str, dict[str, str]]) -> EvalConfig:
+def config(data: Path, out: Path, arms: dict[str, dict[str, str]], tokens: int = 40) -> EvalConfig:
     return EvalConfig(
         name="served", out=str(out), probes=str(data / "probes.jsonl"), arms=arms, batch_size=3, bootstrap={"resamples": 200},
-        decoding={"max_new_tokens": 40, "dtype": "float32"},
+        decoding={"max_new_tokens": tokens, "dtype": "float32"},
     )  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def episodes(settings: EvalConfig, arm: str) -> list[Trajectory]:
     return sorted(found, key=lambda t: t.id)
 
 
-def compare(data: Path, out: Path, folder: Path, server: str) -> dict[str, dict]:
+def compare(data: Path, out: Path, folder: Path, server: str, tokens: int = 40) -> dict[str, dict]:
     """Both arms of both profiles played and scored; texts and scores must be the same. Returns the results by arm."""
     served = {"policy": "openai", "model": str(folder), "served_model": str(folder), "base_url": server}
     arms = {
@@ -147,7 +147,7 @@ def compare(data: Path, out: Path, folder: Path, server: str) -> dict[str, dict]
         for where, arm in {"inside": {"policy": "hf", "model": str(folder)}, "served": served}.items()
         for profile in ("core@1", "plain@1")
     }
-    settings = config(data, out, arms)
+    settings = config(data, out, arms, tokens)
     freeze(settings)
     assert {played.owed for played in run(settings).values()} == {0}
     results = score(settings)["arms"]
@@ -168,6 +168,7 @@ def test_a_served_export_scores_as_it_does_in_process(data, exported, server, tm
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_smollm2_scores_the_same_served_as_in_process(data, tmp_path):
     """Real weights, whose turns nobody chose: they end where the model ends them, or at the cap."""
     from envs.runs import write_json_atomic, write_text_atomic
@@ -179,8 +180,9 @@ def test_smollm2_scores_the_same_served_as_in_process(data, tmp_path):
     write_json_atomic(run_folder / "run.json", {})
     write_json_atomic(run_folder / "done.json", {"steps": 0, "loss": None})
     folder = export(run_folder, dtype="float32")[0]
+    write_jsonl_atomic(tmp_path / "probes.jsonl", read_jsonl(data / "probes.jsonl")[:2])
     with serving(tmp_path / "log.txt", str(folder)) as address:
-        compare(data, tmp_path / "run", folder, address)
+        compare(tmp_path, tmp_path / "run", folder, address, tokens=16)
 
 
 def test_another_template_on_the_server_is_an_error_with_both_counts(server, exported):
