@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from envs.chat import get_chat
 from envs.config import ConfigError, UserError, load_config
 from envs.managers import MANAGERS
-from envs.policies.smollm2 import resolve_model
+from envs.policies.smollm2 import load_tokenizer, resolve_model
 from envs.runs import read_jsonl, write_jsonl_atomic
 from envs.tasks.probes import make_probes
 from eval.__main__ import app
@@ -57,7 +58,8 @@ def test_the_main_config_has_every_manager_every_kind_of_weights_and_every_safeg
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_every_arm_of_the_main_config_plays(tmp_path, probes):
+def test_every_arm_of_the_main_config_plays(tmp_path, probes, monkeypatch):
+    monkeypatch.setattr("envs.policies.hf.load_tokenizer", cache(load_tokenizer))  # one model in 25 arms
     config = with_tiny("configs/eval_main.yaml", tmp_path, probes, "references=[plain]")
     lock = freeze(config)
     assert {p.removeprefix("profile.") for p in lock.rules if p.startswith("profile.")} == {
@@ -101,7 +103,12 @@ def test_the_text_of_a_prompt_file_is_in_the_lock_and_in_the_view(tmp_path, prob
     prompt = tmp_path / "p.txt"
     prompt.write_text("Look before you answer.\n")
     config = with_tiny(
-        "configs/eval_main.yaml", tmp_path / "run", probes, f"arms={{a: {{policy: expert, prompt: {prompt}}}}}", "references=[]"
+        "configs/eval_main.yaml",
+        tmp_path / "run",
+        probes,
+        f"arms={{a: {{policy: expert, prompt: {prompt}}}}}",
+        "references=[]",
+        "inference.judged=[]",
     )
     freeze(config)
     run(config)
@@ -270,7 +277,9 @@ def test_the_suite_of_the_demo_is_drawn_from_validation_and_the_same_every_time(
 def test_the_demo_plays_and_reports_every_stratum(tmp_path, finished_demo):
     arms = "{expert: {policy: expert}, fabricator: {policy: fabricator}, plain: {policy: expert, profile: plain@1}, sft: {policy: hf, model: runs/demo/sft/model}}"
     config = demo_config(
-        ROOT / "configs/eval_demo.yaml", finished_demo, [f"out={tmp_path / 'out'}", *FAST, f"arms={arms}", "references=[plain]"]
+        ROOT / "configs/eval_demo.yaml",
+        finished_demo,
+        [f"out={tmp_path / 'out'}", *FAST, f"arms={arms}", "references=[plain]", "inference.judged=[]"],
     )
     page = demo_run(config, finished_demo, 1, 2, "python -m eval demo")
     strata = json.loads((config.folder / "details.json").read_text())["strata"]["expert"]
