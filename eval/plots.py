@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -61,6 +61,40 @@ def correctness_against_tokens(arms: Mapping[str, Mapping[str, Any]], correct: s
         axes.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside lower center", ncols=min(3, len(points)), frameon=False)
         return _svg(figure, f"{correct} against {tokens}, one point an arm")
+
+
+def tokens_by_length(arms: Mapping[str, Mapping[str, Any]], bands: Sequence[str]) -> str | None:
+    """Tokens over the plain arm's by band of length, one line an arm with 95 % intervals; None with fewer than two bands."""
+    played = [band for band in bands if any(band in found["bands"] for found in arms.values())]
+    if len(played) < 2:
+        return None
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(4.8, 3.9), layout="constrained")
+        for position, (name, found) in enumerate(arms.items()):
+            at = [i for i, band in enumerate(played) if band in found["bands"]]
+            values = [found["bands"][played[i]]["tokens"] for i in at]
+            reaches = [_reach(v) or [[0.0], [0.0]] for v in values]
+            axes.errorbar(
+                [i + 0.04 * (position - (len(arms) - 1) / 2) for i in at],
+                [v["mean"] for v in values],
+                yerr=[[r[0][0] for r in reaches], [r[1][0] for r in reaches]],
+                fmt=MARKERS[position % len(MARKERS)] + "-",
+                color=COLOURS[position % len(COLOURS)],
+                ms=5,
+                lw=1.2,
+                capsize=3,
+                label=name,
+            )
+        axes.axhline(1.0, color=INK, lw=0.9, ls="--")
+        axes.set_yscale("log")
+        axes.set_xticks(range(len(played)), played)
+        axes.set_xlabel("length: log tokens over the view budget")
+        axes.set_ylabel("cumulative tokens / plain (95 %)")
+        axes.grid(color=GRID, lw=0.7)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.legend(loc="outside lower center", ncols=min(3, len(arms)), frameon=False)
+        return _svg(figure, "tokens against plain history by length of the session, one line an arm")
 
 
 def _reach(value: Mapping[str, Any]) -> list[list[float]] | None:

@@ -15,6 +15,7 @@ from envs.scoring import TRIGGERS
 from envs.spending import SPENDERS
 from eval.config import EvalConfig
 from eval.counts import FUNNEL
+from eval.crossover import crossover_section
 from eval.excerpts import worst_episodes
 from eval.freeze import TEXTS, Lock, LockError, read_lock
 from eval.metrics import VARIANTS
@@ -104,7 +105,7 @@ def _context(
         _sessions(results),
         _families(config, details),
     ]
-    sections += [_strata(details)]
+    sections += [crossover_section(details), _strata(details)]
     sections += [_detection(details), _answers(details), _failures(details), _calls(config, details), _reading(details)]
     return {
         "title": f"Evaluation {config.name}",

@@ -23,6 +23,7 @@ from envs.tasks.base import Probe
 from envs.trajectory import Trajectory
 from eval.config import EvalConfig
 from eval.counts import cause, counts
+from eval.crossover import crossover
 from eval.freeze import Lock, LockError, check_score, load_samples
 from eval.inference import infer
 from eval.metrics import Metric, Row, ratio_to, shared_units, units_of
@@ -99,6 +100,7 @@ def summarise(config: EvalConfig, lock: str, rows: Mapping[str, Sequence[Row]]) 
         },
         "families": families,
         "strata": by_stratum,
+        "crossover": crossover(rows, config.plain, options),
         "inference": infer(config, rows),
     }
     return results, details

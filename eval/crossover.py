@@ -1,0 +1,90 @@
+"""Where managing the context begins to pay: tokens and correctness against plain history, by length of the session.
+
+For every band of length, the cumulative tokens of an arm over those of the plain arm on the same samples, with its interval. The
+crossover is the shortest band from which on the interval lies below 1 in every longer band that was played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envs.stats import estimate
+from eval.metrics import METRICS, Row, ratio_to
+from eval.plots import tokens_by_length
+from eval.strata import LENGTHS
+from eval.tables import Table, cell, section, table, text
+
+BANDS = tuple(name for name, _ in LENGTHS)
+UNTOLD = "no band whose interval lies below 1"
+
+
+def crossover(rows: Mapping[str, Sequence[Row]], plain: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """``{source: {arm: {"bands": {band: {"tokens", "task_correct", "plain_task_correct"}}, "from": band or None}}}``.
+
+    ``tokens`` is the ratio to the plain arm. Empty without the plain arm.
+    """
+    found: dict[str, Any] = {}
+    for source in ("probe", "session"):
+        ours = {arm: [r for r in held if r.source == source] for arm, held in rows.items()}
+        for arm, held in ours.items():
+            if arm == plain or not ours.get(plain):
+                continue
+            bands = {band: value for band in BANDS if (value := _band(held, ours[plain], band, options))}
+            if bands:
+                found.setdefault(source, {})[arm] = {"bands": bands, "from": _first(bands)}
+    return found
+
+
+def _band(rows: Sequence[Row], plain: Sequence[Row], band: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    theirs = {r.key: r for r in plain if r.length == band}
+    mine = [r for r in rows if r.key in theirs]
+    if not mine:
+        return None
+    prefix = "session_" if mine[0].source == "session" else ""
+    ratio, units = ratio_to(mine, list(theirs.values()))[f"{prefix}tokens_ratio_to_plain"]
+    tokens = estimate(units, bounds=ratio.bounds, **options)
+    correct = METRICS["task_correct"]
+    both = [estimate(correct.units(side), bounds=correct.bounds, **options) for side in (mine, [theirs[r.key] for r in mine])]
+    if tokens is None or both[0] is None or both[1] is None:
+        return None
+    return {"tokens": tokens.as_dict(), "task_correct": both[0].as_dict(), "plain_task_correct": both[1].as_dict()}
+
+
+def _first(bands: Mapping[str, Any]) -> str | None:
+    """The shortest band from which on every band's interval of tokens lies below 1."""
+    first = None
+    for band in reversed(list(bands)):
+        hi = bands[band]["tokens"]["hi"]
+        if hi is None or hi >= 1:
+            break
+        first = band
+    return first
+
+
+def crossover_section(details: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The section of the report; None where the plain arm was not played."""
+    tables: list[Table] = []
+    lines: Mapping[str, Any] = {}
+    for source, arms in details["crossover"].items():
+        bands = [b for b in BANDS if any(b in found["bands"] for found in arms.values())]
+        rows = []
+        for arm, found in arms.items():
+            values = [found["bands"].get(b, {}) for b in bands]
+            cells = [cell("tokens_ratio_to_plain", v.get("tokens")) for v in values]
+            rights = [
+                text("–") if not v else text(f"{v['task_correct']['mean']:.2f}", f"plain {v['plain_task_correct']['mean']:.2f}")
+                for v in values
+            ]
+            rows.append([arm, *(c for pair in zip(cells, rights, strict=True) for c in pair), text(found["from"] or UNTOLD)])
+        head = ["arm", *(what for _ in bands for what in ("tokens / plain", "right")), "pays from"]
+        over = [*((band, 2) for band in bands), ("", 1)]
+        tables.append(table({"title": f"{source}s by length", "head": head, "over": over, "rows": rows}))
+        lines = arms if source == "session" or not lines else lines
+    if not tables:
+        return None
+    words = [
+        "Cumulative tokens over the plain arm's on the same samples, by length of the session, and how many episodes are right beside plain's. "
+        "Pays from: the shortest band from which on every interval lies below 1; cost says nothing without the correctness beside it."
+    ]
+    return section("Crossover by length", words, tables, tokens_by_length(lines, BANDS))

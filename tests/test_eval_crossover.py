@@ -1,0 +1,59 @@
+"""Where managing pays by length, on constructed scores, and in the report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_eval_metrics import row
+
+from eval.crossover import UNTOLD, crossover, crossover_section
+
+OPTIONS = {"resamples": 400, "seed": 0}
+
+
+def arms(ratios: dict[str, float], spread: float = 0.0):
+    """Twelve samples a band; ``sft`` takes ``ratios[band]`` times the tokens of plain, more or less by ``spread``."""
+    plain, sft = [], []
+    for band in ratios:
+        for i in range(12):
+            one = replace(row("present", base=f"{band} {i}", arm="plain", managed=False), length=band)
+            tokens = round(1000 * ratios[band] * (1 + spread * (-1) ** i))
+            plain.append(replace(one, score=one.score.model_copy(update={"tokens": 1000})))
+            sft.append(replace(one, arm="sft", managed=True, score=one.score.model_copy(update={"tokens": tokens})))
+    return {"plain": plain, "sft": sft}
+
+
+def test_it_pays_from_the_band_after_which_no_interval_reaches_plain():
+    found = crossover(arms({"short": 1.3, "medium": 0.9, "long": 0.5}, 0.02), "plain", OPTIONS)["probe"]["sft"]
+    assert found["from"] == "medium"
+    assert found["bands"]["long"]["tokens"]["mean"] == pytest.approx(0.5)
+    assert found["bands"]["short"]["task_correct"]["mean"] == found["bands"]["short"]["plain_task_correct"]["mean"] == 1.0
+
+
+def test_a_longer_band_that_is_not_cheaper_moves_the_crossover():
+    assert crossover(arms({"short": 0.5, "medium": 1.2, "long": 0.5}), "plain", OPTIONS)["probe"]["sft"]["from"] == "long"
+    assert crossover(arms({"short": 0.5, "medium": 0.5, "long": 1.2}), "plain", OPTIONS)["probe"]["sft"]["from"] is None
+
+
+def test_a_mean_below_one_is_not_enough():
+    assert crossover(arms({"long": 0.9}, 0.8), "plain", OPTIONS)["probe"]["sft"]["from"] is None
+
+
+def test_only_samples_that_both_arms_played_count():
+    rows = arms({"short": 1.3, "long": 0.5})
+    rows["plain"] = [r for r in rows["plain"] if r.length == "long"]
+    assert list(crossover(rows, "plain", OPTIONS)["probe"]["sft"]["bands"]) == ["long"]
+    assert crossover({"sft": rows["sft"]}, "plain", OPTIONS) == {}
+
+
+def test_the_report_has_a_table_and_a_figure():
+    details = {"crossover": crossover(arms({"short": 1.3, "long": 0.5}), "plain", OPTIONS)}
+    shown = crossover_section(details)
+    cells = [c["text"] for c in shown["tables"][0]["rows"][0][1:]]
+    assert cells == ["1.30", "1.00", "0.50", "1.00", "long"]
+    assert shown["figure"].startswith("<svg")
+    dear = crossover_section({"crossover": crossover(arms({"short": 1.3}), "plain", OPTIONS)})
+    assert dear["tables"][0]["rows"][0][-1]["text"] == UNTOLD
+    assert dear["figure"] is None  # one band is no curve
+    assert crossover_section({"crossover": {}}) is None
