@@ -1,6 +1,6 @@
 """Command line of the evaluation: ``python -m eval freeze|run|score|replay|report CONFIG.yaml [dotted.key=value ...]``.
 
-Beside these ``compare``, ``check-stats`` and ``suites``.
+Beside these ``view``, ``compare``, ``check-stats`` and ``suites``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from envs.runs import cli_errors
 from eval.config import EvalConfig
 from eval.sessions_cli import replay_sessions, run_sessions
 from eval.suites.cli import suites
+from eval.view import Only, config_of
+from eval.view import view as write_view
 
 app = typer.Typer(
     add_completion=False,
@@ -44,6 +46,8 @@ Your own conversations need no config (format: docs/sessions.md):
     python -m eval run --sessions my_sessions.jsonl --arm base --arm pinned --model smollm2
 
 Settings are changed behind the config: `python -m eval run configs/eval_scripted.yaml batch_size=32`.
+
+**view** writes `<out>/episodes.html`: every scored episode to step through, log and view side by side.
 
 **compare** sets arms, or whole runs under the same rules, against each other: `python -m eval compare --help`. **check-stats**
 measures what the intervals and tests are worth.
@@ -186,6 +190,31 @@ def report(config: Config, overrides: Overrides = None) -> None:
 
     html = step(_load(config, overrides), command=f"python -m eval {shlex.join(sys.argv[1:])}")
     typer.echo(f"{html} and {html.with_suffix('.md')}")
+
+
+@app.command()
+@cli_errors()
+def view(
+    target: Annotated[str, typer.Argument(metavar="CONFIG.yaml|RUN_FOLDER", help="Config file, or a run folder.")],
+    overrides: Overrides = None,
+    arm: Arms = None,
+    only: Annotated[Only | None, typer.Option("--only", help="Only failed, or only right episodes.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="At most so many: the worst, lowest quality first, then most tokens.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File to write; default <run folder>/episodes.html.")] = None,
+) -> None:
+    """Write episodes.html: every scored episode, log and view side by side, call by call, in one file that opens offline.
+
+    Filter by arm, family, variant, signal, cause of failure and more, sort by tokens, inferences, reward, saving or reads, search all
+    text, step with the arrow keys, jump to the same sample of another arm with o. Made before the report, the report links to it.
+
+    Example: python -m eval view configs/eval_scripted.yaml --arm expert --arm never_read --only failed
+    """
+    made = write_view(config_of(target, overrides or []), arm, only, limit, out)
+    for note in made.notes:
+        typer.echo(note, err=True)
+    typer.echo(f"{made.path}: {made.shown} of {made.scored} scored episodes, {made.size / 1e6:.1f} MB")
 
 
 @app.command()
