@@ -21,7 +21,7 @@ from envs.runs import hash_obj, read_json, read_jsonl
 from envs.scoring import Score
 from envs.tasks.base import Probe, Session
 from envs.trajectory import Trajectory
-from envs.viewer import Sample, write_page
+from envs.viewer import DamagedError, Sample, write_page
 from eval.config import EvalConfig
 from eval.freeze import Lock, LockError, load_samples, read_lock
 from eval.needed import needed_in_input
@@ -69,7 +69,7 @@ def view(
     names, lock = chosen_arms(config, arms), read_lock(config)
     samples = _frozen_samples(config, lock)
     scores = [row for row in _scores(config, lock) if row["arm"] in names]
-    picked = [row for row in scores if only is None or bool(row["score"]["task_correct"]) == (only is Only.right)]
+    picked = [row for row in scores if only is None or bool(row["score"]["task_correct"]) == (only == Only.right)]
     if not picked:
         raise UserError(f"{config.folder / 'scores.jsonl'}: no {only or 'scored'} episode of {', '.join(names)}: nothing to show")
     if limit is not None:
@@ -80,7 +80,14 @@ def view(
     intro = _intro(config, lock, len(picked), len(scores), only, limit)
     title = f"Episodes of {config.name}"
     with tqdm(total=len(picked), desc="view", unit="episode", disable=len(picked) < 50) as bar:
-        size = write_page(made, path, title=title, intro=intro, noun="episodes", on_sample=lambda: bar.update() and None)
+
+        def step() -> None:
+            bar.update()
+
+        try:
+            size = write_page(made, path, title=title, intro=intro, noun="episodes", on_sample=step)
+        except DamagedError as error:
+            raise UserError(f"{config.folder / 'arms'}: {error}: python -m eval replay says what was changed") from None
     return Viewed(path, len(picked), len(scores), size, tuple(notes))
 
 
@@ -152,12 +159,7 @@ def _samples(
             raise UserError(
                 f"{config.folder / 'scores.jsonl'}: {told(key)} of arm {arm} is scored but not stored: run the score command again"
             )
-        try:
-            yield _sample(row, trajectory, samples[key[0], key[1]], references)
-        except ValueError as error:
-            raise UserError(
-                f"arm {arm}, {told(key).rstrip(',')}: {error}: python -m eval replay says what of the file was changed"
-            ) from None
+        yield _sample(row, trajectory, samples[key[0], key[1]], references)
 
 
 def _sample(row: Mapping[str, Any], trajectory: Trajectory, sample: Probe | Session, references: _References) -> Sample:

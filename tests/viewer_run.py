@@ -13,8 +13,29 @@ from eval.freeze import freeze
 from eval.run import run
 from eval.score import score
 
+MIX = ("static", "changed", "other", "never", "never_open", "keep")
 ARMS = ("expert", "fabricator", "abstainer", "always_read")
 TRAINED = tuple(name for name in FAMILIES if name not in HELD_OUT_FAMILIES)
+
+PAINTED = """
+window.painted = (act, done) => new Promise((resolve) => {
+  const start = performance.now();
+  const after = () => {
+    const port = new MessageChannel();
+    port.port1.onmessage = () => resolve(performance.now() - start);
+    port.port2.postMessage(0);
+  };
+  const look = () => (done() ? requestAnimationFrame(after) : setTimeout(look, 0));
+  act();
+  look();
+});
+window.choose = (select, value) => { select.value = value; select.dispatchEvent(new Event("change")); };
+window.press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+window.field = (name) => document.querySelector(`select[data-field="${name}"]`);
+window.drawn = () => document.querySelector(".step[aria-current]")?.textContent === String(current.step + 1)
+  && document.querySelector(".id")?.textContent === ROWS[current.sample].id;
+"""
+"""``painted(act, done)``: milliseconds from an event until its outcome is on the screen."""
 
 
 def make_run(folder: Path, probes: int, sessions: int, *, families: tuple[str, ...] = TRAINED, bases: int, **more) -> EvalConfig:
@@ -33,6 +54,3 @@ def make_run(folder: Path, probes: int, sessions: int, *, families: tuple[str, .
     run(config)
     score(config)
     return config
-
-
-MIX = ("static", "changed", "other", "never", "never_open", "keep")

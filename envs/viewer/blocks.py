@@ -62,16 +62,24 @@ def bound(trajectory: Trajectory, inference: Inference) -> int:
     return place + 1 if inference.kind == "maintenance" else place
 
 
+class DamagedError(ValueError):
+    """The stored inputs of an episode are not those of its inferences."""
+
+
 def shared_tokens(trajectory: Trajectory) -> list[int | None]:
     """Of every input, how many leading tokens the call before had read or written already; None where no inputs are stored.
 
-    Raises ValueError where the stored inputs are damaged.
+    Raises DamagedError.
     """
     if not trajectory.inputs:
         return [None] * len(trajectory.inferences)
-    inputs, before, found = unpack_inputs(trajectory.inputs), list[int](), list[int | None]()
+    try:
+        inputs = unpack_inputs(trajectory.inputs)
+    except ValueError as error:
+        raise DamagedError(str(error)) from None
+    before, found = list[int](), list[int | None]()
     if len(inputs) != len(trajectory.inferences):
-        raise ValueError(f"{len(inputs)} inputs are stored for {len(trajectory.inferences)} inferences")
+        raise DamagedError(f"{len(inputs)} inputs are stored for {len(trajectory.inferences)} inferences")
     for ids, inference in zip(inputs, trajectory.inferences, strict=True):
         different = (n for n, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b)
         found.append(next(different, min(len(before), len(ids))))
@@ -89,7 +97,7 @@ def block(
     """One episode as JSON values; ``views_of`` gives its views back.
 
     ``needed``: turn and slot -> whether what it needed stood in the input it was written from. ``reference``: the cost, in tokens,
-    that the saving ``s`` is measured against. Raises ValueError where the stored inputs are damaged.
+    that the saving ``s`` is measured against. Raises DamagedError.
     """
     lines = _Lines()
     views = trajectory.views()

@@ -22,7 +22,7 @@ from envs.runs import write_text_atomic
 from envs.scoring import Score
 from envs.tasks.base import Injection
 from envs.trajectory import Trajectory
-from envs.viewer.blocks import block
+from envs.viewer.blocks import DamagedError, block
 
 HERE = Path(__file__).parent
 SCRIPTS = ("data.js", "list.js", "spent.js", "sample.js", "app.js")
@@ -106,7 +106,7 @@ def page(
 ) -> str:
     """The whole file as text. ``noun`` is what the list counts; ``on_sample`` is called after each episode.
 
-    Raises ValueError when there is no episode, or one whose stored inputs are damaged.
+    Raises ValueError when there is no episode, DamagedError for one whose stored inputs can't be read.
     """
     rows: list[dict[str, Any]] = []
     labels: list[dict[str, list[str]]] = []
@@ -124,7 +124,10 @@ def page(
         rows.append({**row, "group": groups.setdefault(sample.group, len(groups))} if sample.group else row)
         labels.append(labels_of(sample))
         numbers.append(numbers_of(sample))
-        packed.append(pack(block(t, score, sample.injection, sample.needed, sample.reference)))
+        try:
+            packed.append(pack(block(t, score, sample.injection, sample.needed, sample.reference)))
+        except DamagedError as error:
+            raise DamagedError(f"{row['id']}: {error}") from error
         on_sample()
     if not rows:
         raise ValueError("there is no episode to show")

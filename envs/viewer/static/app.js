@@ -1,5 +1,6 @@
 // What is shown now, the keys, the address, the theme.
 const current = { sample: -1, step: 0, tab: "view" };
+const marks = {}; // milliseconds from the navigation on: when the list and the first episode were drawn
 let asked = 0;
 
 async function go(sample, step) {
@@ -21,6 +22,7 @@ async function go(sample, step) {
   if (ticket !== asked) return; // another one has been asked for since
   current.step = Math.max(0, Math.min(step, block.steps.length - 1));
   draw(sample, block, current.step);
+  marks.episode ??= performance.now();
   document.title = `${title(sample)} – ${INDEX.title}`;
   const address = `#${encodeURIComponent(ROWS[sample].id)}/${current.step + 1}` + (ROWS.findIndex((r) => r.id === ROWS[sample].id) === sample ? "" : `/${sample}`);
   history.replaceState(null, "", address);
@@ -143,4 +145,5 @@ window.addEventListener("hashchange", fromAddress);
 setTheme(stored());
 box("filters").open = matchMedia("(min-width: 64rem)").matches;
 startList();
+marks.list = performance.now();
 fromAddress();
