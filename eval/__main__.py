@@ -1,6 +1,6 @@
 """Command line of the evaluation: ``python -m eval freeze|run|score|replay|report|tune-prompt CONFIG.yaml [dotted.key=value ...]``.
 
-Beside these ``compare``, ``check-stats``, ``demo`` and ``suites``.
+Beside these ``view``, ``compare``, ``check-stats``, ``demo`` and ``suites``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from envs.runs import cli_errors
 from eval.config import EvalConfig
 from eval.sessions_cli import replay_sessions, run_sessions
 from eval.suites.cli import suites
+from eval.view import Only, config_of
+from eval.view import view as write_view
 
 app = typer.Typer(
     add_completion=False,
@@ -47,6 +49,8 @@ Settings are changed behind the config: `python -m eval run configs/eval_scripte
 
 **tune-prompt** chooses the prompt of an arm on validation probes; **demo** does all four steps on a small suite with the weights
 of `make demo`.
+
+**view** writes `<out>/episodes.html`: every scored episode to step through, log and view side by side.
 
 **compare** sets arms, or whole runs under the same rules, against each other: `python -m eval compare --help`. **check-stats**
 measures what the intervals and tests are worth.
@@ -220,6 +224,31 @@ def tune_prompt(
     typer.echo(
         f"the first of these is {prompt}: use it with arms.{arm}.prompt={prompt}; the log of all is {prompt.with_name('tuning.jsonl')}"
     )
+
+
+@app.command()
+@cli_errors()
+def view(
+    target: Annotated[str, typer.Argument(metavar="CONFIG.yaml|RUN_FOLDER", help="Config file, or a run folder.")],
+    overrides: Overrides = None,
+    arm: Arms = None,
+    only: Annotated[Only | None, typer.Option("--only", help="Only failed, or only right episodes.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="At most so many: the worst, lowest quality first, then most tokens.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File to write; default <run folder>/episodes.html.")] = None,
+) -> None:
+    """Write episodes.html: every scored episode, log and view side by side, call by call, in one file that opens offline.
+
+    Filter by arm, family, variant, signal, cause of failure and more, sort by tokens, inferences, reward, saving or reads, search all
+    text, step with the arrow keys, jump to the same sample of another arm with o. Made before the report, the report links to it.
+
+    Example: python -m eval view configs/eval_scripted.yaml --arm expert --arm never_read --only failed
+    """
+    made = write_view(config_of(target, overrides or []), arm, only, limit, out)
+    for note in made.notes:
+        typer.echo(note, err=True)
+    typer.echo(f"{made.path}: {made.shown} of {made.scored} scored episodes, {made.size / 1e6:.1f} MB")
 
 
 @app.command()

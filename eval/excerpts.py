@@ -8,6 +8,7 @@ from typing import Any
 from envs.trajectory import Trajectory
 from eval.config import EvalConfig
 from eval.store import Key, read_arm, stored_key
+from eval.view import link_to
 
 CLIP = 700
 EVENTS = 40
@@ -27,7 +28,11 @@ def worst_episodes(config: EvalConfig, scores: Sequence[Mapping[str, Any]]) -> l
         arm: _stored(config, arm, {row["sample"] for row in picked if row["arm"] == arm})
         for arm in {row["arm"] for row in picked}
     }
-    return [_excerpt(row, stored[row["arm"]][row["source"], row["sample"], row["repeat"]]) for row in picked]
+    shown = [(row, stored[row["arm"]][row["source"], row["sample"], row["repeat"]]) for row in picked]
+    return [
+        {**_excerpt(row, t), "link": link_to(config.folder, row["arm"], row["sample"], row["repeat"], len(t.inferences))}
+        for row, t in shown
+    ]
 
 
 def _stored(config: EvalConfig, arm: str, samples: set[str]) -> dict[Key, Trajectory]:

@@ -3,6 +3,7 @@
 ``write_page((Sample(trajectory, {"arm": "sft"}, score) for …), "episodes.html", title="Episodes")``
 """
 
+from envs.viewer.blocks import DamagedError
 from envs.viewer.page import Sample, page, read_page, views_of, write_page
 
-__all__ = ["Sample", "page", "read_page", "views_of", "write_page"]
+__all__ = ["DamagedError", "Sample", "page", "read_page", "views_of", "write_page"]

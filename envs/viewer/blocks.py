@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from envs.rewards import saving
 from envs.scoring import Score, read_slots
 from envs.tasks.base import Injection
-from envs.trajectory import Inference, Trajectory
+from envs.trajectory import Inference, Trajectory, unpack_inputs
 
 HOST_ONLY = ("clear", "host_fold", "gate_overridden", "maintenance")
 """Outcomes that are logged but never shown: what they did shows in its own place."""
+EMPTY: Mapping[Any, Any] = {}
 UNLISTED = "unlisted"
 """Reason of an event that is neither in view nor in an index: a host-only manager left it out, or the profile has no index."""
 
@@ -60,23 +62,61 @@ def bound(trajectory: Trajectory, inference: Inference) -> int:
     return place + 1 if inference.kind == "maintenance" else place
 
 
-def block(trajectory: Trajectory, score: Score | None = None, injection: Injection | None = None) -> dict[str, Any]:
-    """One episode as JSON values; ``views_of`` gives its views back."""
+class DamagedError(ValueError):
+    """The stored inputs of an episode are not those of its inferences."""
+
+
+def shared_tokens(trajectory: Trajectory) -> list[int | None]:
+    """Of every input, how many leading tokens the call before had read or written already; None where no inputs are stored.
+
+    Raises DamagedError.
+    """
+    if not trajectory.inputs:
+        return [None] * len(trajectory.inferences)
+    try:
+        inputs = unpack_inputs(trajectory.inputs)
+    except ValueError as error:
+        raise DamagedError(str(error)) from None
+    before, found = list[int](), list[int | None]()
+    if len(inputs) != len(trajectory.inferences):
+        raise DamagedError(f"{len(inputs)} inputs are stored for {len(trajectory.inferences)} inferences")
+    for ids, inference in zip(inputs, trajectory.inferences, strict=True):
+        different = (n for n, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b)
+        found.append(next(different, min(len(before), len(ids))))
+        before = [*ids, *inference.ids]
+    return found
+
+
+def block(
+    trajectory: Trajectory,
+    score: Score | None = None,
+    injection: Injection | None = None,
+    needed: Mapping[tuple[int, str], bool | None] = EMPTY,
+    reference: int | None = None,
+) -> dict[str, Any]:
+    """One episode as JSON values; ``views_of`` gives its views back.
+
+    ``needed``: turn and slot -> whether what it needed stood in the input it was written from. ``reference``: the cost, in tokens,
+    that the saving ``s`` is measured against. Raises DamagedError.
+    """
     lines = _Lines()
     views = trajectory.views()
+    shared = shared_tokens(trajectory)
     return {
         "events": [_event(event, lines, trajectory) for event in trajectory.events],
         "steps": [
-            _step(trajectory, inference, [m.content for m in view], lines)
-            for inference, view in zip(trajectory.inferences, views, strict=True)
+            _step(trajectory, inference, [m.content for m in view], lines) | {"shared": same}
+            for inference, view, same in zip(trajectory.inferences, views, shared, strict=True)
         ],
-        "turns": [_turn(trajectory, index, score) for index in range(len(trajectory.session.turns))],
+        "turns": [_turn(trajectory, index, score, needed) for index in range(len(trajectory.session.turns))],
         "start": trajectory.start,
         "prefix": trajectory.prefix_events,
         "reason": trajectory.reason,
         "policy": trajectory.policy,
         "prompt": trajectory.prompt,
         "q": None if score is None else round(score.q, 4),
+        "s": round(saving(reference, trajectory.tokens), 4) if reference and trajectory.tokens else None,
+        "reference": reference,
         "funnel": score.funnel if score else {},
         "truth": trajectory.truth,
         "memory": [[m.scope, m.key, m.value, m.status, m.standing] for m in trajectory.memory],
@@ -149,8 +189,11 @@ def _ranges(reasons: Mapping[int, str]) -> list[tuple[int, int, str]]:
     return found
 
 
-def _turn(trajectory: Trajectory, index: int, score: Score | None) -> dict[str, Any]:
+def _turn(
+    trajectory: Trajectory, index: int, score: Score | None, needed: Mapping[tuple[int, str], bool | None]
+) -> dict[str, Any]:
     turn, reply = trajectory.session.turns[index], trajectory.replies.get(index)
+    total = sum(c.weight for c in score.checks) if score else 0.0
     given = read_slots(reply) if reply is not None else {}
     checks = {c.slot: c for c in score.checks if c.turn == index} if score else {}
     slots = []
@@ -161,7 +204,9 @@ def _turn(trajectory: Trajectory, index: int, score: Score | None) -> dict[str, 
                 "name": slot.name, "key": slot.key, "accept": slot.accept, "stale": slot.stale, "never": slot.never,
                 "constraint": slot.constraint, "given": [v.strip() for v in given.get(slot.name.casefold(), [])],
                 "verdict": check.verdict if check else "", "how": check.how if check else "",
-                "in_view": check.in_view if check else None,
+                "in_view": check.in_view if check else None, "needed": needed.get((index, slot.name)),
+                "credit": check.credit if check else None, "weight": check.weight if check else None,
+                "earned": round(check.credit * check.weight / total, 4) if check and total else None,
             }
         )  # fmt: skip
     return {"question": turn.question, "slots": slots, "reply": reply}

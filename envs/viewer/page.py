@@ -17,29 +17,41 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from envs.rewards import saving
 from envs.runs import write_text_atomic
 from envs.scoring import Score
 from envs.tasks.base import Injection
 from envs.trajectory import Trajectory
-from envs.viewer.blocks import block
+from envs.viewer.blocks import DamagedError, block
 
 HERE = Path(__file__).parent
-SCRIPTS = ("data.js", "list.js", "sample.js", "app.js")
+SCRIPTS = ("data.js", "list.js", "spent.js", "sample.js", "app.js")
 STANDARD = ("family", "variant", "signal", "kind", "language", "profile", "question")
 """Labels that every episode bears; an empty one is left out."""
 WORST = ("wrong", "stale", "abstained", "right")
+NUMBERS = ("tokens", "inferences", "reward q", "saving s", "reads", "peak input", "rewrites")
+"""What the list can be sorted by, where it is known."""
 
 
 class Sample(NamedTuple):
     """An episode with what is to be said of it.
 
-    ``labels`` are added to the standard ones, or replace them; a value may be several. ``injection`` lets the page mark what was damaged.
+    ``labels`` are added to the standard ones, or replace them (an empty one takes it away); a value may be several. ``injection``
+    lets the page mark what was damaged.
     """
 
     trajectory: Trajectory
     labels: Mapping[str, str | Sequence[str]] = {}
     score: Score | None = None
     injection: Injection | None = None
+    name: str = ""
+    """Its id on the page, where the trajectory's own is not the only one (the same sample played by several arms)."""
+    group: str = ""
+    """Episodes of one group are linked to each other."""
+    needed: Mapping[tuple[int, str], bool | None] = {}
+    """Turn and answer slot -> whether what it needed stood in the exact input."""
+    reference: int | None = None
+    """Cost in tokens that the saving ``s`` is measured against (``envs.rewards.reference_cost``)."""
 
 
 class Page(NamedTuple):
@@ -69,28 +81,62 @@ def _result(score: Score | None) -> str:
     return next((v for v in WORST if v in verdicts), "")
 
 
+def numbers_of(sample: Sample) -> dict[str, float | None]:
+    """Every number of :data:`NUMBERS` of a sample; None where it is not known."""
+    t, score = sample.trajectory, sample.score
+    known = {
+        "tokens": t.tokens,
+        "inferences": len(t.inferences),
+        "peak input": max((i.tokens_in for i in t.inferences), default=0),
+    }
+    known["rewrites"] = sum(i.rewrite for i in t.inferences)
+    scored = {"reward q": round(score.q, 4), "reads": len(score.reads)} if score else {}
+    saved = {"saving s": round(saving(sample.reference, t.tokens), 4)} if sample.reference and t.tokens else {}
+    found: dict[str, float] = {**known, **scored, **saved}
+    return {name: found.get(name) for name in NUMBERS}
+
+
 def page(
-    samples: Iterable[Sample], *, title: str = "Episodes", intro: str = "", on_sample: Callable[[], None] = lambda: None
+    samples: Iterable[Sample],
+    *,
+    title: str = "Episodes",
+    intro: str = "",
+    noun: str = "samples",
+    on_sample: Callable[[], None] = lambda: None,
 ) -> str:
-    """The whole file as text. ``on_sample`` is called after each episode. Raises ValueError when there is none."""
+    """The whole file as text. ``noun`` is what the list counts; ``on_sample`` is called after each episode.
+
+    Raises ValueError when there is no episode, DamagedError for one whose stored inputs can't be read.
+    """
     rows: list[dict[str, Any]] = []
     labels: list[dict[str, list[str]]] = []
+    numbers: list[dict[str, float | None]] = []
+    groups: dict[str, int] = {}
     packed: list[str] = []
     for sample in samples:
         t, score = sample.trajectory, sample.score
-        rows.append(
-            {"id": t.id, "steps": len(t.inferences), "tokens": t.tokens, "q": None if score is None else round(score.q, 4)}
-        )
+        row = {
+            "id": sample.name or t.id,
+            "steps": len(t.inferences),
+            "tokens": t.tokens,
+            "q": None if score is None else round(score.q, 4),
+        }
+        rows.append({**row, "group": groups.setdefault(sample.group, len(groups))} if sample.group else row)
         labels.append(labels_of(sample))
-        packed.append(pack(block(t, score, sample.injection)))
+        numbers.append(numbers_of(sample))
+        try:
+            packed.append(pack(block(t, score, sample.injection, sample.needed, sample.reference)))
+        except DamagedError as error:
+            raise DamagedError(f"{row['id']}: {error}") from error
         on_sample()
     if not rows:
         raise ValueError("there is no episode to show")
-    index = {"title": title, "intro": intro, "rows": rows, "fields": _fields(labels)}
+    index = {"title": title, "intro": intro, "noun": noun, "rows": rows, "fields": _fields(labels), "numbers": _numbers(numbers)}
     engine = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     static = HERE / "static"
     return engine.get_template("page.html.j2").render(
         title=title,
+        noun=noun.capitalize(),
         style=Markup((static / "viewer.css").read_text(encoding="utf-8")),  # noqa: S704 - the package's own file
         script=Markup("\n".join((static / name).read_text(encoding="utf-8") for name in SCRIPTS)),  # noqa: S704 - likewise
         index=Markup(_safe(index)),  # noqa: S704 - no angle bracket is left in it
@@ -99,10 +145,16 @@ def page(
 
 
 def write_page(
-    samples: Iterable[Sample], path: str | Path, *, title: str = "Episodes", intro: str = "", on_sample: Callable[[], None] = lambda: None
-) -> int:  # fmt: skip
-    """Write the page and return its size in bytes. Raises DataError when the file can't be written, ValueError without episodes."""
-    text = page(samples, title=title, intro=intro, on_sample=on_sample)
+    samples: Iterable[Sample],
+    path: str | Path,
+    *,
+    title: str = "Episodes",
+    intro: str = "",
+    noun: str = "samples",
+    on_sample: Callable[[], None] = lambda: None,
+) -> int:
+    """Write the page and return its size in bytes. Raises DataError when the file can't be written, and as :func:`page` does."""
+    text = page(samples, title=title, intro=intro, noun=noun, on_sample=on_sample)
     write_text_atomic(path, text)
     return len(text.encode())
 
@@ -116,6 +168,12 @@ def _fields(labels: Sequence[Mapping[str, Sequence[str]]]) -> list[dict[str, Any
         rows = [[place.setdefault(value, len(place)) for value in row.get(name, ())] for row in labels]
         fields.append({"name": name, "values": list(place), "rows": rows})
     return fields
+
+
+def _numbers(rows: Sequence[Mapping[str, float | None]]) -> list[dict[str, Any]]:
+    """Every number that any row has, with its value by row."""
+    known = [name for name in NUMBERS if any(row[name] is not None for row in rows)]
+    return [{"name": name, "rows": [row[name] for row in rows]} for name in known]
 
 
 def pack(value: Any) -> str:

@@ -1,5 +1,6 @@
 // What is shown now, the keys, the address, the theme.
 const current = { sample: -1, step: 0, tab: "view" };
+const marks = {}; // milliseconds from the navigation on: when the list and the first episode were drawn
 let asked = 0;
 
 async function go(sample, step) {
@@ -7,7 +8,10 @@ async function go(sample, step) {
   if (sample === undefined) return;
   const moved = sample !== current.sample;
   Object.assign(current, { sample, step });
-  if (moved) reveal();
+  if (moved) {
+    reveal();
+    box("notice").hidden = true;
+  }
   let block;
   try {
     block = await episode(sample);
@@ -18,6 +22,7 @@ async function go(sample, step) {
   if (ticket !== asked) return; // another one has been asked for since
   current.step = Math.max(0, Math.min(step, block.steps.length - 1));
   draw(sample, block, current.step);
+  marks.episode ??= performance.now();
   document.title = `${title(sample)} – ${INDEX.title}`;
   const address = `#${encodeURIComponent(ROWS[sample].id)}/${current.step + 1}` + (ROWS.findIndex((r) => r.id === ROWS[sample].id) === sample ? "" : `/${sample}`);
   history.replaceState(null, "", address);
@@ -43,6 +48,8 @@ function fromAddress() {
   const sample = number !== undefined ? Number(number) : ROWS.findIndex((r) => r.id === id);
   if (ROWS[sample]) go(sample, (Number(step) || 1) - 1);
   else go(shown[0], 0);
+  box("notice").hidden = !id || Boolean(ROWS[sample]);
+  box("notice").textContent = box("notice").hidden ? "" : `${id} is not on this page: it was made of fewer ${INDEX.noun}. Here is the first.`;
 }
 
 // ---- theme -------------------------------------------------------------------------------------------------------------
@@ -84,15 +91,35 @@ const KEYS = {
   ArrowUp: () => go(neighbour(-1), 0),
   ArrowRight: () => go(current.sample, current.step + 1),
   ArrowLeft: () => go(current.sample, current.step - 1),
+  Home: () => go(current.sample, 0),
+  End: () => go(current.sample, Infinity),
+  o: nextSibling,
+  s: () => {
+    document.body.classList.add("menu");
+    box("sort").focus();
+  },
+  r: turnAround,
   t: toggleTheme,
+  "?": () => box("help").showModal(),
   "/": () => {
     document.body.classList.add("menu");
     box("search").focus();
   },
 };
 
+const HELP = [
+  ["→ ←", "next inference, the one before"],
+  ["Home End", "first and last inference"],
+  ["↓ ↑ or j k", `next and previous of the ${INDEX.noun} in the list`],
+  ["o", "the same sample, played by the next arm"],
+  ["s, r", "choose what to sort by; turn the order round"],
+  ["/", "search all text"],
+  ["t", "light or dark"],
+  ["Esc", "leave a field, close the list"],
+];
+
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || box("help").open) return;
   const typing = event.target.closest?.("input, select, textarea");
   if (event.key === "Escape") {
     closeMenu();
@@ -105,6 +132,8 @@ document.addEventListener("keydown", (event) => {
 });
 
 box("theme").addEventListener("click", toggleTheme);
+box("keys").addEventListener("click", KEYS["?"]);
+box("keylist").append(...HELP.flatMap(([keys, what]) => [el("dt", {}, keys), el("dd", {}, what)]));
 box("menu").addEventListener("click", () => {
   const open = document.body.classList.toggle("menu");
   box("menu").setAttribute("aria-expanded", String(open));
@@ -116,4 +145,5 @@ window.addEventListener("hashchange", fromAddress);
 setTheme(stored());
 box("filters").open = matchMedia("(min-width: 64rem)").matches;
 startList();
+marks.list = performance.now();
 fromAddress();

@@ -3,6 +3,7 @@
 const INDEX = JSON.parse(document.getElementById("index").textContent);
 const ROWS = INDEX.rows;
 const FIELDS = INDEX.fields;
+const NUMBERS = INDEX.numbers;
 const HELD = new Map();
 const MOST_HELD = 24;
 const TEXTS = new Array(ROWS.length).fill(null); // lower-case text of every episode, filled in the background
@@ -70,8 +71,15 @@ async function gather(told) {
 // Which lines of a view are new, and which of the one before are gone. Messages up to `keep` are the same in both.
 function compare(before, after, keep) {
   const flat = (view) => view.slice(keep).flatMap(([role, text], m) => text.map((line, i) => ({ id: role + line, role, line, m: m + keep, i })));
-  const a = flat(before);
-  const b = flat(after);
+  let a = flat(before);
+  let b = flat(after);
+  // What both begin and end with is the same; the search is over the rest.
+  let head = 0;
+  while (head < a.length && head < b.length && a[head].id === b[head].id) head++;
+  let tail = 0;
+  while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail].id === b[b.length - 1 - tail].id) tail++;
+  a = a.slice(head, a.length - tail);
+  b = b.slice(head, b.length - tail);
   const fresh = new Set();
   const gone = [];
   const key = (x) => x.m + "." + x.i;

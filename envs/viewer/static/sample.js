@@ -44,6 +44,7 @@ function head(number, block) {
   const chips = FIELDS.flatMap((f) => f.rows[number].length ? [chip(f.name, f.rows[number].map((c) => f.values[c]).join(", "), f.name === "result" ? MARKS[f.values[f.rows[number][0]]] : "")] : []);
   const facts = [`${row.steps} inferences`, `${row.tokens.toLocaleString("en")} tokens`, `ended: ${block.reason}`, block.policy];
   if (row.q !== null) facts.push(`reward q ${row.q.toFixed(2)}`);
+  if (block.s !== null) facts.push(`saving s ${block.s.toFixed(2)}`);
   const steps = Object.entries(block.funnel);
   return el(
     "section",
@@ -51,7 +52,9 @@ function head(number, block) {
     el("h2", {}, title(number), " ", el("small", { class: "id" }, row.id)),
     el("div", { class: "chips" }, chips),
     el("p", { class: "facts" }, facts.join(" · "), steps.length ? " · detection: " : null, steps.map(([name, done]) => el("span", { class: done ? "yes" : "no" }, `${done ? "✓" : "✗"} ${name} `))),
+    same(number),
     injection(block),
+    ledger(block),
     truth(block),
   );
 }
@@ -191,15 +194,16 @@ function answers(block, step) {
       el("th", {}, s.name, s.constraint ? el("small", {}, "constraint") : null),
       el("td", {}, s.given.join(" | ") || "–"),
       el("td", {}, s.accept[0], s.accept.length > 1 ? el("small", {}, "or " + s.accept.slice(1).join(", ")) : null, s.never ? el("small", {}, "never stated, or nothing in force") : null),
-      el("td", {}, s.verdict ? el("span", { class: "tag " + MARKS[s.verdict] }, s.verdict) : "–", s.how && s.how !== s.verdict ? el("small", {}, s.how) : null),
+      el("td", {}, s.verdict ? el("span", { class: "tag " + MARKS[s.verdict] }, s.verdict) : "–", s.how && s.how !== s.verdict ? el("small", {}, s.how) : null, neededIn(s)),
+      el("td", {}, earned(s)),
     ),
   );
   const last = step === block.steps.at(-1);
   return el(
     "div",
     { class: "answers" },
-    el("table", {}, el("thead", {}, el("tr", {}, ["slot", "given", "accepted", "verdict"].map((t) => el("th", {}, t)))), el("tbody", {}, rows)),
-    el("p", { class: "soft" }, `question: ${asked.question}` + (last && block.q !== null ? ` · reward q of the episode ${block.q.toFixed(2)}` : "")),
+    el("table", {}, el("thead", {}, el("tr", {}, ["slot", "given", "accepted", "verdict", "credit"].map((t) => el("th", {}, t)))), el("tbody", {}, rows)),
+    el("p", { class: "soft" }, `question: ${asked.question}` + (last && block.q !== null ? ` · reward q of the episode ${block.q.toFixed(2)}` : "") + (last && block.s !== null ? `, saving s ${block.s.toFixed(2)}` : "")),
   );
 }
 
@@ -211,7 +215,7 @@ function stepBar(block, at) {
     el("button", { type: "button", class: `step ${step.kind} ${step.trained ? "" : "masked"} ${step.rewrite ? "rewrite" : ""}`, "aria-current": i === at ? "step" : null, title: `inference ${i + 1}: ${words[step.kind]}${step.trained ? "" : ", not trained"}`, onclick: () => go(current.sample, i) }, String(i + 1)),
   );
   const step = block.steps[at];
-  const about = step ? `turn ${step.turn + 1} · ${step.in.toLocaleString("en")} tokens in · ${step.sampled} out · fill ${Math.round(step.fill * 100)} %` : "";
+  const about = step ? `turn ${step.turn + 1} · ${spentOn(block, at)} · fill ${Math.round(step.fill * 100)} %` : "";
   return el("div", { class: "stepbar" }, el("button", { type: "button", class: "move", title: "inference before (←)", disabled: at <= 0, onclick: () => go(current.sample, at - 1) }, "←"), el("div", { class: "steps" }, buttons), el("button", { type: "button", class: "move", title: "next inference (→)", disabled: at + 1 >= block.steps.length, onclick: () => go(current.sample, at + 1) }, "→"), el("p", { class: "facts" }, about));
 }
 
@@ -231,6 +235,9 @@ function draw(number, block, at) {
     el("div", { class: "tabs" }, tab("View", "view"), tab("Log", "log")),
     el("div", { class: "panes", "data-tab": current.tab }, logPane(block, step, marks), viewPane(block, at, marks)),
   );
+  const button = place.querySelector(".step[aria-current]");
+  const strip = button.parentElement;
+  strip.scrollLeft = button.offsetLeft - strip.offsetLeft - strip.clientWidth / 2;
   // Each pane to where something happens: the log to this inference, the view to its first new line.
   if (!matchMedia("(min-width: 64rem)").matches) return;
   const here = box("here");
