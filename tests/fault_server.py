@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import http.server
 import json
 import socket
@@ -13,21 +14,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.chat import Message
-
 Fault = Callable[["Handler", dict[str, Any]], None]
 """What becomes of one request instead of its answer, which is given."""
 
 
-def key_of(messages: list[dict[str, str]]) -> str:
-    return json.dumps([[m["role"], m["content"]] for m in messages])
+def key_of(asked: list[Any]) -> str:
+    """Of a request's messages, or of the ids of its prompt."""
+    return json.dumps(asked, sort_keys=True)
 
 
 @dataclass
 class Server:
-    """``answers``: a view's key -> the text to say and the tokens read. ``plan``: what goes wrong with the first requests."""
+    """``answers``: a view's key -> the answer. ``plan``: what goes wrong with the first requests, ``always`` with those after them."""
 
-    answers: Mapping[str, tuple[str, int]]
+    answers: Mapping[str, dict[str, Any]]
     plan: list[Fault | None] = field(default_factory=list)
     always: Fault | None = None
     delay: Callable[[int], float] = lambda number: 0.0
@@ -63,12 +63,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             time.sleep(plan.delay(number))
             fault = plan.plan[number] if number < len(plan.plan) else plan.always
+            answer = copy.deepcopy(plan.answers[key_of(body.get("messages") or body["prompt"])])
             with contextlib.suppress(OSError):  # a client that gave up has gone
-                (fault or whole)(self, said(*plan.answers[key_of(body["messages"])]))
+                (fault or whole)(self, answer)
         finally:
             with plan.lock:
                 plan.now -= 1
                 plan.ended.append(number)
+
+    def do_GET(self) -> None:
+        self.give(200, json.dumps({"object": "list", "data": [{"id": "m", "object": "model"}]}).encode())
 
     def log_message(self, *arguments: Any) -> None:
         pass
@@ -91,6 +95,12 @@ def said(text: str, read: int) -> dict[str, Any]:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
     usage = {"prompt_tokens": read, "completion_tokens": 1, "total_tokens": read + 1}
     return {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+
+
+def drawn(ids: list[int], prompt: list[int]) -> dict[str, Any]:
+    """The same of vLLM's endpoint for ids."""
+    choice = {"index": 0, "finish_reason": "stop", "text": "", "token_ids": ids, "prompt_token_ids": prompt}
+    return {"id": "1", "object": "text_completion", "created": 0, "model": "m", "choices": [choice]}
 
 
 def whole(handler: Handler, answer: dict[str, Any]) -> None:
@@ -174,8 +184,3 @@ def serving(server: Server) -> Iterator[Server]:
         host.shutdown()
         host.server_close()
         thread.join()
-
-
-def counted(chat: Any, views: Mapping[str, tuple[list[Message], str]]) -> dict[str, tuple[str, int]]:
-    """Answers of views: what is said, and our own count of what is read."""
-    return {key: (text, len(chat.render(messages))) for key, (messages, text) in views.items()}

@@ -249,7 +249,9 @@ def asked_view() -> View:
 
 
 def served(address: str, **settings) -> OpenAIPolicy:
-    return OpenAIPolicy(get_chat("tiny"), base_url=address, model="m", **{"max_new_tokens": 8, "seed": 3, "backoff": 0.01, **settings})
+    return OpenAIPolicy(
+        get_chat("tiny"), base_url=address, model="m", **{"max_new_tokens": 8, "seed": 3, "backoff": 0.01, **settings}
+    )
 
 
 def test_a_turn_becomes_the_ids_of_its_text(asked_view, monkeypatch):
