@@ -25,6 +25,10 @@ SAFEGUARDS = {"index": "index", "gate": "evidence_gate", "conflicts": "conflict_
 Safeguard = Literal["index", "gate", "conflicts"]
 
 
+MODEL_POLICIES = ("hf", "openai", "vllm")
+"""Policies that ask a model; the others are scripts."""
+
+
 class Requests(Strict):
     """How a server is asked: decides how long a run takes, and no score."""
 
@@ -116,11 +120,11 @@ class Arm(Strict):
             raise ValueError("policy 'script' and script go together: give policy: script with script: pass, or neither")
         # The expert alone reads windows; the controls read core@1 and plain views.
         reads = ("core@1", "plain@1") if self.policy != "expert" or not get_profile(self.profile).windows else (self.profile,)
-        if self.policy not in ("hf", "openai", "vllm", "script") and self.profile not in reads:
+        if self.policy not in (*MODEL_POLICIES, "script") and self.profile not in reads:
             raise ValueError(f"policy {self.policy!r} cannot read views of {self.profile}: use core@1 or plain@1, or policy: hf")
         if self.policy in ("hf", "vllm") and not self.model:
             raise ValueError(f"policy {self.policy!r} needs a model: add model: smollm2, or a model folder")
-        if self.model and self.policy not in ("hf", "openai", "vllm"):
+        if self.model and self.policy not in MODEL_POLICIES:
             raise ValueError(f"policy {self.policy!r} takes no model: drop model, or use policy: hf")
         for name in ("base_url", "served_model"):
             if self.policy == "openai" and not getattr(self, name):
@@ -228,7 +232,7 @@ class EvalConfig(Strict):
         for name, arm in self.arms.items():
             if arm.policy == "script":
                 raise ValueError(f"arm {name!r} is a script of the seed suites: play it with python -m eval suites --arm")
-        greedy = [name for name, arm in self.arms.items() if arm.policy in ("hf", "openai")]
+        greedy = [name for name, arm in self.arms.items() if arm.policy in MODEL_POLICIES]
         if self.repeats > 1 and greedy and not self.decoding.temperature:
             raise ValueError(
                 f"repeats: {self.repeats} at temperature 0: arm {greedy[0]!r} would say the same every time: set decoding.temperature "

@@ -33,7 +33,7 @@ MODELS = {
     "openai": ("envs.policies.openai", "envs.policies.vllm"),
     "vllm": ("envs.policies.vllm",),
 }
-"""Policies that ask a model, and what they are made of; the others are scripts."""
+"""What the policies that ask a model are made of."""
 PLAYED = ("source.play.", "source.tasks.", "profile.", "limits.", "tool_syntax.", "prompt.", "chat.")
 """Rules that decide what is played and no more: stored episodes are scored without them."""
 NAMED = 4

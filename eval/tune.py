@@ -108,7 +108,7 @@ def check(config: EvalConfig, arm: str) -> None:
     """Refuse what a prompt may not be tuned on, and arms that have none. Raises ConfigError and UserError."""
     if arm not in config.arms:
         raise UserError(f"--arm {arm!r}: not in the config: use one of {', '.join(config.arms)}")
-    if config.arms[arm].policy not in ("hf", "openai"):
+    if config.arms[arm].policy not in MODEL_POLICIES:
         raise UserError(
             f"--arm {arm!r}: policy {config.arms[arm].policy!r} reads no prompt: name an arm with policy: hf or openai"
         )
