@@ -1,6 +1,6 @@
 """Command line of the evaluation: ``python -m eval freeze|run|score|replay|report|tune-prompt CONFIG.yaml [dotted.key=value ...]``.
 
-Beside these ``compare``, ``check-stats``, ``demo`` and ``suites``.
+Beside these ``export``, ``compare``, ``check-stats``, ``demo`` and ``suites``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,16 @@ from envs.runs import cli_errors
 from eval.config import EvalConfig
 from eval.sessions_cli import replay_sessions, run_sessions
 from eval.suites.cli import suites
+
+
+class Kind(StrEnum):
+    """What ``export`` writes."""
+
+    csv = "csv"
+    parquet = "parquet"
+    wandb = "wandb"
+    inspect = "inspect"
+
 
 app = typer.Typer(
     add_completion=False,
@@ -47,6 +58,8 @@ Settings are changed behind the config: `python -m eval run configs/eval_scripte
 
 **tune-prompt** chooses the prompt of an arm on validation probes; **demo** does all four steps on a small suite with the weights
 of `make demo`.
+
+**export** writes a scored run as CSV, parquet, wandb tables or Inspect logs: `python -m eval export --help`.
 
 **compare** sets arms, or whole runs under the same rules, against each other: `python -m eval compare --help`. **check-stats**
 measures what the intervals and tests are worth.
@@ -220,6 +233,34 @@ def tune_prompt(
     typer.echo(
         f"the first of these is {prompt}: use it with arms.{arm}.prompt={prompt}; the log of all is {prompt.with_name('tuning.jsonl')}"
     )
+
+
+@app.command()
+@cli_errors()
+def export(
+    target: Annotated[str, typer.Argument(metavar="CONFIG.yaml|RUN_FOLDER", help="Config file, or run folder, of a scored run.")],
+    overrides: Overrides = None,
+    to: Annotated[
+        list[Kind] | None,
+        typer.Option("--to", help="What to write (may be repeated); csv if nothing is said.", show_default=False),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write to; default <run folder>/export.")] = None,
+    online: Annotated[
+        bool, typer.Option("--online", help="With --to wandb: send it now, instead of writing it for wandb sync.")
+    ] = False,
+    project: Annotated[str, typer.Option("--project", help="With --to wandb: the project.")] = "ctxctl",
+) -> None:
+    """Write a scored run for other tools: tables of episodes, checks, inferences, calls and metrics, or Inspect logs.
+
+    Example: python -m eval export runs/eval_probes --to parquet --to inspect
+
+    csv, parquet: one file a table (columns: docs/exports.md). wandb: one run an arm, offline unless --online. inspect: one .eval
+    log an arm, for inspect view and its reader (needs the extra inspect).
+    """
+    from eval.export import export as step
+
+    for path in step(target, overrides or [], to or [Kind.csv], out, "online" if online else "offline", project):
+        typer.echo(str(path))
 
 
 @app.command()

@@ -39,7 +39,17 @@ PLAYED = ("source.play.", "source.tasks.", "profile.", "limits.", "tool_syntax."
 NAMED = 4
 """Changed entries that an error names."""
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".gguf")
-OWN_FILES = ("arms", "scores.jsonl", "details.json", "results.json", "report.html", "report.md", "eval.yaml", "lock.json")
+OWN_FILES = (
+    "arms",
+    "scores.jsonl",
+    "details.json",
+    "results.json",
+    "report.html",
+    "report.md",
+    "export",
+    "eval.yaml",
+    "lock.json",
+)
 TEXTS = ("hypotheses", "primary_metric", "selection", "exclusion", "stopping", "diagnostic")
 
 
