@@ -1,6 +1,6 @@
 """Command line of the evaluation: ``python -m eval freeze|run|score|replay|report|tune-prompt CONFIG.yaml [dotted.key=value ...]``.
 
-Beside these ``view``, ``compare``, ``check-stats``, ``demo`` and ``suites``.
+Beside these ``view``, ``export``, ``compare``, ``check-stats``, ``demo`` and ``suites``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,16 @@ from eval.sessions_cli import replay_sessions, run_sessions
 from eval.suites.cli import suites
 from eval.view import Only, config_of
 from eval.view import view as write_view
+
+
+class Kind(StrEnum):
+    """What ``export`` writes."""
+
+    csv = "csv"
+    parquet = "parquet"
+    wandb = "wandb"
+    inspect = "inspect"
+
 
 app = typer.Typer(
     add_completion=False,
@@ -51,6 +62,8 @@ Settings are changed behind the config: `python -m eval run configs/eval_scripte
 of `make demo`.
 
 **view** writes `<out>/episodes.html`: every scored episode to step through, log and view side by side.
+
+**export** writes a scored run as CSV, parquet, wandb tables or Inspect logs: `python -m eval export --help`.
 
 **compare** sets arms, or whole runs under the same rules, against each other: `python -m eval compare --help`. **check-stats**
 measures what the intervals and tests are worth.
@@ -249,6 +262,34 @@ def view(
     for note in made.notes:
         typer.echo(note, err=True)
     typer.echo(f"{made.path}: {made.shown} of {made.scored} scored episodes, {made.size / 1e6:.1f} MB")
+
+
+@app.command()
+@cli_errors()
+def export(
+    target: Annotated[str, typer.Argument(metavar="CONFIG.yaml|RUN_FOLDER", help="Config file, or run folder, of a scored run.")],
+    overrides: Overrides = None,
+    to: Annotated[
+        list[Kind] | None,
+        typer.Option("--to", help="What to write (may be repeated); csv if nothing is said.", show_default=False),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write to; default <run folder>/export.")] = None,
+    online: Annotated[
+        bool, typer.Option("--online", help="With --to wandb: send it now, instead of writing it for wandb sync.")
+    ] = False,
+    project: Annotated[str, typer.Option("--project", help="With --to wandb: the project.")] = "ctxctl",
+) -> None:
+    """Write a scored run for other tools: tables of episodes, checks, inferences, calls and metrics, or Inspect logs.
+
+    Example: python -m eval export runs/eval_probes --to parquet --to inspect
+
+    csv, parquet: one file a table (columns: docs/exports.md). wandb: one run an arm, offline unless --online. inspect: one .eval
+    log an arm, for inspect view and its reader (needs the extra inspect).
+    """
+    from eval.export import export as step
+
+    for path in step(target, overrides or [], to or [Kind.csv], out, "online" if online else "offline", project):
+        typer.echo(str(path))
 
 
 @app.command()

@@ -25,17 +25,35 @@ SAFEGUARDS = {"index": "index", "gate": "evidence_gate", "conflicts": "conflict_
 Safeguard = Literal["index", "gate", "conflicts"]
 
 
+MODEL_POLICIES = ("hf", "openai", "vllm")
+"""Policies that ask a model; the others are scripts."""
+
+
+class Requests(Strict):
+    """How a server is asked: decides how long a run takes, and no score."""
+
+    concurrency: int | None = Field(default=None, ge=1)
+    """Requests under way at once; as many as ``batch_size`` if not given, and never more."""
+    timeout: float = Field(default=600.0, gt=0)
+    """Seconds for one try."""
+    retries: int = Field(default=5, ge=0)
+    """Tries after the first, where the server is out of reach, overrun or broken."""
+    backoff: float = Field(default=0.5, gt=0)
+    """Seconds before the first of them; twice as long before each further one, a minute at most."""
+
+
 class Arm(Strict):
     """One contestant: who acts, under which profile and prompt, over whose view."""
 
     policy: Literal[
-        "hf", "openai", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book", "script",
+        "hf", "openai", "vllm", "expert", "never_read", "always_read", "abstainer", "fabricator", "last_value", "closed_book",
+        "script",
         "memory_dumper", "protocol_chatterer", "forgetter", "unmended", "claimer", "replayer", "misnoter", "stale_answerer",
         "half_answerer", "yes_no_guesser", "meta_replier", "endless", "provoker", "stubborn", "babbler",
     ]  # fmt: skip
     model: str | None = None
-    """Model name or folder; for ``hf``, and for ``openai`` the same weights as the server's: their tokenizer counts, their hash is
-    locked. An ``openai`` arm without one counts with ``tokenizer``, and nothing says what was served.
+    """Model name or folder; for ``hf`` and ``vllm``, and for ``openai`` the same weights as the server's: their tokenizer counts, their
+    hash is locked. An ``openai`` arm without one counts with ``tokenizer``, and nothing says what was served.
     """
     served_model: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """The model's name on the server; for ``openai`` only."""
@@ -45,6 +63,8 @@ class Arm(Strict):
     """Environment variable that holds the server's key (default: OPENAI_API_KEY); for ``openai`` only, not locked."""
     endpoint: Literal["chat", "ids"] | None = Field(default=None, exclude_if=lambda name: name is None)
     """How an ``openai`` arm asks: ``chat`` (default) sends messages, which any server takes; ``ids`` sends and gets token ids, vLLM alone."""
+    requests: Requests | None = Field(default=None, exclude_if=lambda settings: settings is None)
+    """Time limit, retries and how many at once, of an ``openai`` arm; not locked."""
     script: str | None = Field(default=None, exclude_if=lambda name: name is None)
     """Script of a seed suite, by name; for policy ``script`` only, which plays the seed suites alone."""
     profile: str = "core@1"
@@ -100,18 +120,18 @@ class Arm(Strict):
             raise ValueError("policy 'script' and script go together: give policy: script with script: pass, or neither")
         # The expert alone reads windows; the controls read core@1 and plain views.
         reads = ("core@1", "plain@1") if self.policy != "expert" or not get_profile(self.profile).windows else (self.profile,)
-        if self.policy not in ("hf", "openai", "script") and self.profile not in reads:
+        if self.policy not in (*MODEL_POLICIES, "script") and self.profile not in reads:
             raise ValueError(f"policy {self.policy!r} cannot read views of {self.profile}: use core@1 or plain@1, or policy: hf")
-        if self.policy == "hf" and not self.model:
-            raise ValueError("policy 'hf' needs a model: add model: smollm2, or a model folder")
-        if self.model and self.policy not in ("hf", "openai"):
+        if self.policy in ("hf", "vllm") and not self.model:
+            raise ValueError(f"policy {self.policy!r} needs a model: add model: smollm2, or a model folder")
+        if self.model and self.policy not in MODEL_POLICIES:
             raise ValueError(f"policy {self.policy!r} takes no model: drop model, or use policy: hf")
         for name in ("base_url", "served_model"):
             if self.policy == "openai" and not getattr(self, name):
                 raise ValueError(
                     f"policy 'openai' needs {name}: the server's address, and the model's name there (GET /v1/models)"
                 )
-        for name in ("base_url", "served_model", "api_key_env", "endpoint"):
+        for name in ("base_url", "served_model", "api_key_env", "endpoint", "requests"):
             if self.policy != "openai" and getattr(self, name):
                 raise ValueError(f"policy {self.policy!r} takes no {name}: drop it, or use policy: openai")
         if self.manager and self.manager not in MANAGERS:
@@ -123,12 +143,12 @@ class Arm(Strict):
         return self
 
 
-WHERE = ("base_url", "api_key_env")
-"""Fields of an arm that say where it is played and not what it is: left out of the lock."""
+WHERE = ("base_url", "api_key_env", "requests")
+"""Fields of an arm that say where it is played, and not what it is: left out of the lock."""
 
 
 class Decoding(Strict):
-    """How hf and openai arms sample (``dtype``: hf alone). ``temperature`` 0 is greedy."""
+    """How model arms sample (``dtype``: hf and vllm alone). ``temperature`` 0 is greedy."""
 
     temperature: float = Field(default=0.0, ge=0)
     max_new_tokens: int = Field(default=96, ge=1)
@@ -212,7 +232,7 @@ class EvalConfig(Strict):
         for name, arm in self.arms.items():
             if arm.policy == "script":
                 raise ValueError(f"arm {name!r} is a script of the seed suites: play it with python -m eval suites --arm")
-        greedy = [name for name, arm in self.arms.items() if arm.policy in ("hf", "openai")]
+        greedy = [name for name, arm in self.arms.items() if arm.policy in MODEL_POLICIES]
         if self.repeats > 1 and greedy and not self.decoding.temperature:
             raise ValueError(
                 f"repeats: {self.repeats} at temperature 0: arm {greedy[0]!r} would say the same every time: set decoding.temperature "

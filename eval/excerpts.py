@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.trajectory import Trajectory
-from eval.config import EvalConfig
+from eval.config import MODEL_POLICIES, EvalConfig
 from eval.store import Key, read_arm, stored_key
 from eval.view import link_to
 
@@ -16,7 +16,7 @@ EVENTS = 40
 
 def worst_episodes(config: EvalConfig, scores: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """At most ``config.worst`` failed episodes, lowest quality first, arms in turn; model arms alone where there are any."""
-    models = [name for name, arm in config.arms.items() if arm.policy in ("hf", "openai")]
+    models = [name for name, arm in config.arms.items() if arm.policy in MODEL_POLICIES]
     queues = []
     for arm in models or list(config.arms):
         failed = [row for row in scores if row["arm"] == arm and not row["score"]["task_correct"]]

@@ -28,8 +28,12 @@ from eval.power import statement
 from eval.sources import files_hash, play_sources, policy_files, prompt_files, score_sources, task_sources
 
 SCRIPTS = ("envs.policies.scripted", "envs.policies.flawed", "envs.policies.unified", "envs.policies.sessions")
-MODELS = {"hf": ("envs.policies.hf",), "openai": ("envs.policies.openai", "envs.policies.vllm")}
-"""Policies that ask a model, and what they are made of; the others are scripts."""
+MODELS = {
+    "hf": ("envs.policies.hf",),
+    "openai": ("envs.policies.openai", "envs.policies.vllm"),
+    "vllm": ("envs.policies.vllm",),
+}
+"""What the policies that ask a model are made of."""
 PLAYED = ("source.play.", "source.tasks.", "profile.", "limits.", "tool_syntax.", "prompt.", "chat.")
 """Rules that decide what is played and no more: stored episodes are scored without them."""
 NAMED = 4
@@ -43,6 +47,7 @@ OWN_FILES = (
     "report.html",
     "report.md",
     "episodes.html",
+    "export",
     "eval.yaml",
     "lock.json",
 )

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from envs.config import UserError
 from envs.episode import Episode, play
 from envs.policies.base import Policy, Sampled, View
+from envs.policies.endpoint import EndpointDownError
 from envs.runs import append_jsonl, provenance, read_json, read_jsonl, write_json_atomic
 from envs.trajectory import pack_inputs, view_hash
 from eval.store import Key, Shard, keys_elsewhere, told
@@ -70,6 +71,8 @@ class Job:
     meta: dict[str, Any] = field(default_factory=dict)
     """What ``meta.json`` says beside the starts."""
     shard: Shard | None = None
+    close: Callable[[], None] = lambda: None
+    """Called when the job is over, played through or not."""
 
     @property
     def own(self) -> Path:
@@ -79,8 +82,11 @@ class Job:
 
 def play_job(job: Job) -> Played:
     """Play what is owed. Raises UserError when the backend fails on all of a batch, or another run is at the same files."""
-    with _alone(job):
-        return _play(job)
+    try:
+        with _alone(job):
+            return _play(job)
+    finally:
+        job.close()
 
 
 def _play(job: Job) -> Played:
@@ -173,18 +179,23 @@ class _Player:
     job: Job
     bar: tqdm
     last_error: str = ""
+    down: bool = False
+    """The last error was one that no other sample would be spared."""
 
     def batch(self, samples: Sequence[Sample]) -> list[BaseModel]:
         """The lines of a batch, without those whose backend failed on every try.
 
-        A failed batch is played again one by one, so that one bad sample costs no other and nobody's tries are shared.
+        A failed batch is played again one by one, so that one bad sample costs no other and nobody's tries are shared; but not
+        where a server is down, which was asked often enough.
         """
         done = self._try(samples)
         if done is not None:
             return done
-        found = []
+        found: list[BaseModel] = []
         for sample in samples:
             for _ in range(RETRIES):
+                if self.down:
+                    return found
                 if (done := self._try([sample])) is not None:
                     found += done
                     break
@@ -197,7 +208,7 @@ class _Player:
         try:
             play(episodes, policy, self.bar.update)
         except BackendError as error:
-            self.last_error = str(error)
+            self.last_error, self.down = str(error), isinstance(error.__cause__, EndpointDownError)
             self.bar.update(before - self.bar.n)  # what had ended in this try is played again
             line = {"samples": [s.key for s in samples], "error": str(error), "at": now()}
             append_jsonl(self.job.own / "errors.jsonl", line)

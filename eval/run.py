@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from envs.chat import ChatML, get_chat
@@ -22,7 +23,7 @@ from envs.trajectory import Trajectory
 from eval.config import Arm, EvalConfig
 from eval.freeze import Lock, check_play, load_samples
 from eval.player import Job, Played, Sample, play_job
-from eval.policies import REPEAT_STEP, for_repeat, make_policy
+from eval.policies import REPEAT_STEP, close, for_repeat, make_policy
 from eval.score import check_arm
 from eval.store import Key, Shard
 
@@ -97,7 +98,8 @@ def _job(config: EvalConfig, name: str, lock: Lock, shard: Shard | None) -> Job:
         "backbone": {key.removeprefix(prefix): value for key, value in lock.backbone.items() if key.startswith(prefix)},
     }
     return Job(
-        name, config.arm_folder(name), samples_of(config, name, chat), Trajectory, key_of_line, policy, config.batch_size, meta, shard
+        name, config.arm_folder(name), samples_of(config, name, chat), Trajectory, key_of_line, policy, config.batch_size, meta, shard,
+        partial(close, made),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ The folder holds ``lock.json``, ``arms/<arm>/episodes.jsonl`` (one CaseRecord a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -29,7 +30,7 @@ from envs.sessions_cli import Script, script_policy
 from eval.config import WHERE, Arm, Decoding
 from eval.freeze import MODELS, Lock, LockError, backbone_of, read_lock_at, rule_entries, set_aside, tell_change
 from eval.player import Job, Played, Sample, play_job
-from eval.policies import make_policy
+from eval.policies import close, make_policy
 from eval.sources import SESSIONS, SESSIONS_SCORE, play_sources, score_sources
 from eval.store import Key, Shard, parts, read_arm, read_meta
 
@@ -291,6 +292,7 @@ def _job(config: SessionsConfig, lock: Lock, cases: Sequence[Case], name: str, s
     return Job(
         name, config.arm_folder(name), samples_of(config, cases, name, chat), CaseRecord,
         lambda line: (line["condition"], line["case"], 0), policy, size, meta, shard,
+        partial(close, made),
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ import yaml
 from envs.config import ConfigError, UserError
 from envs.runs import append_jsonl, read_jsonl, sha256_text, write_text_atomic
 from envs.tasks.base import Probe
-from eval.config import HELD_OUT, EvalConfig
+from eval.config import HELD_OUT, MODEL_POLICIES, EvalConfig
 from eval.freeze import build_lock, freeze
 from eval.run import run
 from eval.score import score
@@ -108,10 +108,8 @@ def check(config: EvalConfig, arm: str) -> None:
     """Refuse what a prompt may not be tuned on, and arms that have none. Raises ConfigError and UserError."""
     if arm not in config.arms:
         raise UserError(f"--arm {arm!r}: not in the config: use one of {', '.join(config.arms)}")
-    if config.arms[arm].policy not in ("hf", "openai"):
-        raise UserError(
-            f"--arm {arm!r}: policy {config.arms[arm].policy!r} reads no prompt: name an arm with policy: hf or openai"
-        )
+    if config.arms[arm].policy not in MODEL_POLICIES:
+        raise UserError(f"--arm {arm!r}: policy {config.arms[arm].policy!r} reads no prompt: name an arm with a model")
     if config.split != "val":
         raise ConfigError(
             f"evaluation {config.name}: split: {config.split!r}: prompts are tuned on validation probes only, set split: val"

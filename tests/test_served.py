@@ -246,7 +246,9 @@ def asked_view() -> View:
 
 
 def served(address: str, **settings) -> OpenAIPolicy:
-    return OpenAIPolicy(get_chat("tiny"), base_url=address, model="m", **{"max_new_tokens": 8, "seed": 3, **settings})
+    return OpenAIPolicy(
+        get_chat("tiny"), base_url=address, model="m", **{"max_new_tokens": 8, "seed": 3, "backoff": 0.01, **settings}
+    )
 
 
 def test_a_turn_becomes_the_ids_of_its_text(asked_view, monkeypatch):
@@ -303,7 +305,7 @@ def test_what_the_server_refuses_is_an_infrastructure_error(data, tmp_path):
         arm = {"policy": "openai", "model": "tiny", "served_model": "nobody", "base_url": address}
         settings = config(data, tmp_path / "run", {"a": arm})
         freeze(settings)
-        with pytest.raises(UserError, match="the backend failed on all of a batch: EndpointError: .*no model nobody"):
+        with pytest.raises(UserError, match="the backend failed on all of a batch: EndpointDownError: .*no model nobody"):
             run(settings)
     assert not (settings.arm_folder("a") / "episodes.jsonl").exists()
     assert read_jsonl(settings.arm_folder("a") / "errors.jsonl")
@@ -319,7 +321,7 @@ def test_the_lock_holds_the_model_and_not_the_address(data, exported, tmp_path):
         return build_lock(config(data, tmp_path, {"a": {**arm, **more}}))
 
     with_folder, without = lock(model=str(exported)), lock()
-    assert lock(model=str(exported), base_url="http://b/v1", api_key_env="K").lock == with_folder.lock
+    assert lock(model=str(exported), base_url="http://b/v1", api_key_env="K", requests={"retries": 1}).lock == with_folder.lock
     assert lock(model=str(exported), served_model="n").lock != with_folder.lock
     assert lock(model=str(exported), endpoint="ids").lock != with_folder.lock
     assert "backbone.a.weights" in with_folder.backbone
@@ -351,10 +353,13 @@ def test_an_arm_of_ids_asks_vllms_server(data, tmp_path, monkeypatch):
             asked.update(settings, base_url=base_url)
 
     monkeypatch.setattr("envs.policies.vllm.VLLMServerPolicy", Server)
-    monkeypatch.setenv("K", "secret")
-    arm = {"policy": "openai", "served_model": "m", "base_url": "http://a/v1", "endpoint": "ids", "api_key_env": "K"}
+    arm = {
+        "policy": "openai", "served_model": "m", "base_url": "http://a/v1", "endpoint": "ids", "api_key_env": "K",
+        "requests": {"timeout": 7},
+    }  # fmt: skip
     settings = config(data, tmp_path, {"a": arm})
     make_policy(settings.arms["a"], settings, get_chat("tiny"), get_profile("core@1"))
     assert asked == {
-        "base_url": "http://a/v1", "served": "m", "api_key": "secret", "max_new_tokens": 40, "temperature": 0.0, "seed": 0, "concurrency": 3,
+        "base_url": "http://a/v1", "served": "m", "api_key_env": "K", "max_new_tokens": 40, "temperature": 0.0, "seed": 0,
+        "concurrency": 3, "timeout": 7.0, "retries": 5, "backoff": 0.5,
     }  # fmt: skip

@@ -12,21 +12,17 @@ sampled. vLLM takes and returns ids: :class:`envs.policies.vllm.VLLMServerPolicy
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from envs.chat import ChatML
-from envs.config import UserError
 from envs.policies.base import Sampled, View, seed_number
+from envs.policies.endpoint import Endpoint, EndpointError, at_once
 from envs.trajectory import view_hash
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-
-class EndpointError(UserError):
-    """The server can't be had, refuses, or answers what can't be used: infrastructure, not the model's doing."""
 
 
 class OpenAIPolicy:
@@ -42,8 +38,7 @@ class OpenAIPolicy:
         seed: with a view, the seed of what is sampled: neither the order of requests nor a resumed run changes it.
         stop: texts that end a turn, for servers whose model doesn't end it by itself.
         concurrency: requests under way at once.
-        timeout: seconds for one request.
-        retries: of a request that failed by connection, timeout, 408, 409, 429 or 5xx; the client waits longer before each.
+        timeout, retries, backoff: of one request (:class:`envs.policies.endpoint.Endpoint`).
     """
 
     def __init__(
@@ -60,55 +55,43 @@ class OpenAIPolicy:
         concurrency: int = 16,
         timeout: float = 600.0,
         retries: int = 5,
+        backoff: float = 0.5,
     ) -> None:
-        self.chat, self.base_url, self.model = chat, base_url, model
-        self.api_key_env, self.max_new_tokens, self.temperature = api_key_env, max_new_tokens, temperature
-        self.seed, self.stop, self.concurrency, self.timeout, self.retries = seed, tuple(stop), concurrency, timeout, retries
+        self.chat, self.endpoint = chat, Endpoint(base_url, model, timeout, retries, backoff, api_key_env)
+        self.max_new_tokens, self.temperature, self.seed = max_new_tokens, temperature, seed
+        self.stop, self.concurrency = tuple(stop), concurrency
 
     def act(self, views: Sequence[View]) -> list[Sampled]:
         """One turn a view, in order. Raises EndpointError."""
         return asyncio.run(self._act(views))
 
     async def _act(self, views: Sequence[View]) -> list[Sampled]:
-        try:
-            from openai import AsyncOpenAI
-        except ImportError:
-            raise EndpointError("policy openai: package openai isn't installed: pip install -e '.[serve]'") from None
-        gate = asyncio.Semaphore(self.concurrency)
-        # A local server asks for no key, but the client wants a text.
-        key = os.environ.get(self.api_key_env) or "none"
-        async with AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=self.retries) as client:
-
-            async def one(view: View) -> Sampled:
-                async with gate:
-                    return await self.turn(client, view)
-
-            try:
-                # The first failure cancels the requests that are still out.
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(one(view)) for view in views]
-            except ExceptionGroup as group:
-                raise self._told(group.exceptions[0]) from group.exceptions[0]
-        return [task.result() for task in tasks]
+        async with self.endpoint.client() as client:
+            return await at_once([partial(self.turn, client, view) for view in views], self.concurrency)
 
     async def turn(self, client: AsyncOpenAI, view: View) -> Sampled:
-        """One view's turn. Raises EndpointError and the client's errors."""
+        """One view's turn. Raises EndpointError."""
+        from openai.types.chat import ChatCompletion
+
         extra: dict[str, Any] = {"stop": list(self.stop)} if self.stop else {}
-        answer = await client.chat.completions.create(
-            model=self.model,
-            messages=[message.as_dict() for message in view.messages],  # type: ignore[misc]
-            temperature=self.temperature,
-            max_tokens=self.max_new_tokens,
-            seed=seed_number(f"{self.seed}/{view_hash(view.ids)}"),
-            **extra,
+        answer = await self.endpoint.ask(
+            lambda: client.chat.completions.create(
+                model=self.endpoint.model,
+                messages=[message.as_dict() for message in view.messages],  # type: ignore[misc]
+                temperature=self.temperature,
+                max_tokens=self.max_new_tokens,
+                seed=seed_number(f"{self.seed}/{view_hash(view.ids)}"),
+                **extra,
+            ),
+            ChatCompletion,
         )
         self._check_count(view, answer.usage.prompt_tokens if answer.usage else None)
-        if not answer.choices:
-            raise EndpointError(f"{self.base_url}: model {self.model!r}: an answer without a choice: see the server's log")
         choice = answer.choices[0]
+        if choice.message is None:  # the client takes half a choice for one
+            raise EndpointError(f"{self._where}: a choice without a message: see the server's log")
         if choice.message.tool_calls or getattr(choice.message, "reasoning_content", None):
             raise EndpointError(
-                f"{self.base_url}: model {self.model!r}: the server took calls or thoughts out of the turn's text: serve it without tool "
+                f"{self._where}: the server took calls or thoughts out of the turn's text: serve it without tool "
                 "and reasoning parsers (weights of python -m rl export tell transformers serve so)"
             )
         text = choice.message.content or ""
@@ -118,39 +101,19 @@ class OpenAIPolicy:
         cut = choice.finish_reason == "length" and used <= len(ids)
         return Sampled(ids if cut else self.chat.turn_ids(text), text, cut)
 
+    @property
+    def _where(self) -> str:
+        return f"{self.endpoint.base_url}: model {self.endpoint.model!r}"
+
     def _check_count(self, view: View, counted: int | None) -> None:
         """Raise EndpointError unless the server counted the view's tokens as the chat writer does."""
         if counted is None:
             raise EndpointError(
-                f"{self.base_url}: model {self.model!r}: the server doesn't tell how many prompt tokens it read, so that its template "
+                f"{self._where}: the server doesn't tell how many prompt tokens it read, so that its template "
                 "can't be checked: use one that reports usage"
             )
         if counted != view.tokens:
             raise EndpointError(
-                f"{self.base_url}: model {self.model!r}: the server read {counted} prompt tokens, the view has {view.tokens}: another "
+                f"{self._where}: the server read {counted} prompt tokens, the view has {view.tokens}: another "
                 "tokenizer or chat template than the policy's: serve what python -m rl export wrote, and name that folder as the model"
             )
-
-    def _told(self, error: Exception) -> Exception:
-        """The client's error with server and remedy; any other as it is."""
-        from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAIError
-
-        if isinstance(error, APITimeoutError):
-            return EndpointError(
-                f"{self.base_url}: no answer within {self.timeout:g} s, {self.retries + 1} times: a larger machine, or fewer requests "
-                "at once"
-            )
-        if isinstance(error, APIConnectionError):
-            return EndpointError(f"{self.base_url}: no server answers there ({_short(error)}): start it, or mend base_url")
-        if isinstance(error, APIStatusError):
-            return EndpointError(
-                f"{self.base_url}: model {self.model!r}: the server answers {error.status_code} {_short(error.response.text)}: "
-                "GET /v1/models names what it serves, its log tells the rest"
-            )
-        return (
-            EndpointError(f"{self.base_url}: {_short(error)}: see the server's log") if isinstance(error, OpenAIError) else error
-        )
-
-
-def _short(text: object) -> str:
-    return " ".join(str(text).split())[:300]

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.policies.base import seed_number
+from envs.policies.endpoint import Endpoint, EndpointError, at_once
 from envs.policies.hf import Sampled
 from envs.policies.smollm2 import END_OF_TEXT, IM_END, ModelError, load_tokenizer, pick_dtype, resolve_model
 
@@ -200,9 +202,8 @@ class VLLMServerPolicy(_Requests):
         tokenizer: the model's.
         served: the model's name on the server; default: the only one that it serves.
         concurrency: requests under way at once.
-        timeout: of a request, in seconds.
-        retries: of a request that failed on its way, with back-off; then the error of the ``openai`` client is raised.
-        api_key: where the server asks for one.
+        timeout, retries, backoff: of one request (:class:`envs.policies.endpoint.Endpoint`).
+        api_key_env: environment variable that holds the key, where the server asks for one.
 
     Raises:
         ModelError: no server answers there, or it serves another model.
@@ -221,20 +222,17 @@ class VLLMServerPolicy(_Requests):
         seed: int = 0,
         concurrency: int = 64,
         timeout: float = 600.0,
-        retries: int = 4,
-        api_key: str = "none",
+        retries: int = 5,
+        backoff: float = 0.5,
+        api_key_env: str = "OPENAI_API_KEY",
     ) -> None:
         super().__init__(model, tokenizer, max_new_tokens, temperature, top_p, seed)
         self.base_url, self.concurrency = base_url.rstrip("/"), concurrency
-        self._options: dict[str, Any] = {
-            "base_url": self.base_url,
-            "timeout": timeout,
-            "max_retries": retries,
-            "api_key": api_key,
-        }
+        self._patience = (timeout, retries, backoff, api_key_env)
         self._loop = asyncio.Runner()
         self._client: AsyncOpenAI | None = None
         self.served, self._limit = self._run(self._who(served))
+        self._endpoint = Endpoint(self.base_url, self.served, *self._patience)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.run(work)
@@ -245,18 +243,17 @@ class VLLMServerPolicy(_Requests):
             self._run(self._client.close())
         self._loop.close()
 
-    async def _connect(self) -> AsyncOpenAI:
-        from openai import AsyncOpenAI
-
+    def _connect(self) -> AsyncOpenAI:
         if self._client is None:
-            self._client = AsyncOpenAI(**self._options)
+            self._client = Endpoint(self.base_url, "", *self._patience).client()
         return self._client
 
     async def _who(self, served: str | None) -> tuple[str, int]:
         from openai import OpenAIError
 
         try:
-            models = {m.id: m async for m in (await self._connect()).models.list()}
+            retries = self._patience[1]
+            models = {m.id: m async for m in self._connect().with_options(max_retries=retries).models.list()}
         except OpenAIError as error:
             raise ModelError(
                 f"server {self.base_url}: no answer ({error}): start it with vllm serve FOLDER, or correct the address"
@@ -278,25 +275,30 @@ class VLLMServerPolicy(_Requests):
     ) -> list[Sampled]:
         """Sample one turn after each context, as :meth:`envs.policies.hf.HFPolicy.generate` does.
 
-        Raises ``openai.OpenAIError`` when a request fails on every try, RuntimeError when the server read other ids than it was sent.
+        Raises EndpointError when a request fails on every try, or the server read other ids than it was sent.
         """
         settings = self._settings(contexts, return_logps, seeds, max_new_tokens)
         return list(self._run(self._ask_all(contexts, settings, return_logps)))
 
     async def _ask_all(self, contexts: Sequence[Sequence[int]], settings: Sequence[dict[str, Any]], logps: bool) -> list[Sampled]:
-        client, slots = await self._connect(), asyncio.Semaphore(self.concurrency)
+        jobs = [partial(self._ask, c, s, logps) for c, s in zip(contexts, settings, strict=True)]
+        return await at_once(jobs, self.concurrency)
 
-        async def ask(context: Sequence[int], setting: dict[str, Any]) -> Sampled:
-            async with slots:
-                answer = await client.completions.create(
-                    model=self.served, prompt=list(context), logprobs=1 if logps else None, **setting,
-                    extra_body={"stop_token_ids": sorted(self.stop_ids), "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True},
-                )  # fmt: skip
-            choice: Any = answer.choices[0]
-            if choice.prompt_token_ids != list(context):
-                raise RuntimeError(
-                    f"server {self.base_url}: read {len(choice.prompt_token_ids or ())} ids of {len(context)}: another server?"
-                )
-            return self._sampled(choice.token_ids, list(choice.logprobs.token_logprobs) if logps else None)
+    async def _ask(self, context: Sequence[int], setting: dict[str, Any], logps: bool) -> Sampled:
+        from openai.types import Completion
 
-        return await asyncio.gather(*(ask(c, s) for c, s in zip(contexts, settings, strict=True)))
+        answer = await self._endpoint.ask(
+            lambda: self._connect().completions.create(
+                model=self.served, prompt=list(context), logprobs=1 if logps else None, **setting,
+                extra_body={"stop_token_ids": sorted(self.stop_ids), "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True},
+            ),
+            Completion,
+        )  # fmt: skip
+        choice: Any = answer.choices[0]
+        read = getattr(choice, "prompt_token_ids", None) or ()
+        if list(read) != list(context):
+            raise EndpointError(
+                f"{self.base_url}: model {self.served!r}: read {len(read)} ids of {len(context)}: no vLLM server of this model? Use "
+                "endpoint: chat for any other"
+            )
+        return self._sampled(choice.token_ids, list(choice.logprobs.token_logprobs) if logps else None)
