@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.chat import get_chat
 from envs.config import ConfigError, dump_config, load_config
+from envs.hardware import NOT_TRAINING
 from envs.hashes import rules_record
 from envs.runs import (
     DataError,
@@ -106,7 +107,7 @@ def _check_folder(config: SFTStageConfig, out: Path, where: str) -> None:
         return
     before, now = (c.model_dump(mode="json") for c in (load_config(SFTStageConfig, file), _resolved(config)))
     for key in before:
-        if key != "wandb" and before[key] != now[key]:
+        if key not in ("wandb", "world_size", *NOT_TRAINING) and before[key] != now[key]:
             raise ConfigError(
                 f"{where}: {key}: {now[key]!r}, but {file} was started with {before[key]!r}: "
                 "choose another 'out', or give the old value to resume"
