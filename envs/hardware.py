@@ -6,6 +6,7 @@ With these a plan needs no model, no data and no GPU (``python -m rl plan CONFIG
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -192,6 +193,20 @@ def _zero(section: Mapping[str, Any], file: Path) -> Strategy:
     if stage not in (2, 3):
         raise ConfigError(f"{file}: deepspeed_config: ZeRO stage {stage!r}: the recipes use 2 or 3")
     return "zero2" if stage == 2 else "zero3"
+
+
+def launched_sharded() -> bool:
+    """Whether accelerate started this process with FSDP or DeepSpeed: then no process may touch weights alone."""
+    return any(os.environ.get(name, "").lower() == "true" for name in ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"))
+
+
+def refuse_sharded_adapter() -> None:
+    """Raise ConfigError for an adapter under FSDP or DeepSpeed."""
+    if launched_sharded():
+        raise ConfigError(
+            "lora: an adapter is small and its frozen weights are bf16, so it is trained with whole weights on every GPU, not under "
+            "FSDP or DeepSpeed: launch with a configs/accelerate/ddp_*.yaml, or train the weights themselves"
+        )
 
 
 def size_of(model: str, given: ModelSize | None) -> ModelSize:

@@ -149,8 +149,14 @@ def _phases(work: Work) -> tuple[Phase, ...]:
     return ("sample", "forward", "backward") if work.sampling or work.vllm_gib else ("forward", "backward")
 
 
-def peak(table: dict[str, dict[Phase, float]]) -> tuple[float, Phase]:
-    """The largest sum of a phase in bytes, and which it is."""
+def peak(table: dict[str, dict[Phase, float]]) -> tuple[float, str]:
+    """The largest sum of a phase in bytes, and which it is.
+
+    A CPU process keeps what it freed: the C allocator returns little of it, and what is freed in one phase is in the wrong
+    pieces for the next. Its peak is the sum of every part's own largest, in ``all`` phases.
+    """
+    if "libraries" in table:
+        return sum(max(part.values()) for part in table.values()), "all"
     sums = {phase: sum(part[phase] for part in table.values()) for phase in PHASES}
     most = max(PHASES, key=lambda phase: sums[phase])
     return sums[most], most
@@ -172,7 +178,7 @@ def kept_by_block(size: ModelSize, half: bool, rank: int = 0, low_base: bool = F
     out += wide * (2 if rank else 4) * h  # the residual stream before each norm; and normed, where the norm's weight is trained
     if size.qk_norm:
         inner = q + kv
-        out += narrow * (0 if rank and not half else inner) + wide * (heads + size.kv_heads + inner)
+        out += narrow * (0 if rank else inner) + wide * (heads + size.kv_heads + inner)
     if rank:
         out += narrow * 7 * rank + (narrow * q if half and low_base else 0)
     return out

@@ -288,6 +288,7 @@ def _save(model: PreTrainedModel, folder: Path, tokenizer_name: str = "smollm2")
     ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     model.config.update(ids)
     model.generation_config.update(**ids)
+    model.should_save_on_this_rank = lambda *_: True  # in a launch of several processes the one with the lock writes, whichever it is
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
