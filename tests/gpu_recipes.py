@@ -94,7 +94,8 @@ def overrides(recipe: Path, data: Path, out: Path, processes: int) -> list[str]:
     """What makes a recipe small; everything else of it stays."""
     config = load_config(schema(recipe), recipe)
     model = data / family(config.model)
-    own = [f"model={model}", f"out={out / recipe.stem}", f"world_size={processes}", "wandb={mode: disabled}"]
+    own = ["trainer.use_cpu=false"] if strategy(recipe).startswith("zero") else []  # accelerate takes DeepSpeed for no CPU engine
+    own += [f"model={model}", f"out={out / recipe.stem}", f"world_size={processes}", "wandb={mode: disabled}"]
     if stage(recipe) == "rl":
         return own + [
             f"probes={model / 'probes.rl.jsonl'}", "val_probes=null", "steps=1", f"episodes_per_step={2 * processes}",
@@ -144,7 +145,7 @@ def run(recipe: str, changes: list[str]) -> dict[str, Any]:
     trainer = held[0]
     weights = [p for p in trainer.model.parameters() if p.requires_grad]
     return {
-        "recipe": path.stem, "done": done, "shared": str(trainer.accelerator.distributed_type), "processes": trainer.args.world_size,
+        "recipe": path.stem, "start": config.model, "done": done, "shared": str(trainer.accelerator.distributed_type), "processes": trainer.args.world_size,
         "bf16": trainer.args.bf16, "checkpointing": trainer.args.gradient_checkpointing,
         "cut": sum(type(p).__name__ == "DTensor" for p in weights), "trained": len(weights),
     }  # fmt: skip
@@ -168,8 +169,10 @@ def launch(jobs: list[tuple[Path, list[str]]], accelerate: str, folder: Path) ->
     """Run recipes that share an accelerate file's strategy on two CPU processes; what each of their main processes reports."""
     file = folder / "jobs.json"
     file.write_text(json.dumps([[str(recipe), changes] for recipe, changes in jobs]))
+    env = launch_env(accelerate)
+    env.update({"ACCELERATE_TORCH_DEVICE": "cpu"} if "ACCELERATE_USE_DEEPSPEED" in env else {"ACCELERATE_USE_CPU": "true"})
     env = {
-        **os.environ, **launch_env(accelerate), "ACCELERATE_USE_CPU": "true", "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1",
+        **os.environ, **env, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1",
         "OMP_WAIT_POLICY": "PASSIVE",
     }  # fmt: skip
     done = subprocess.run(
@@ -195,6 +198,12 @@ def _share_on_a_cpu() -> None:
             PartialState._shared_state["distributed_type"] = DistributedType.FSDP
 
     AcceleratorState.__init__ = patched
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+        # Only on no CPU engine does accelerate use DeepSpeed, and there transformers asks a GPU for bf16.
+        import transformers.training_args
+
+        transformers.training_args.is_torch_bf16_gpu_available = lambda: True
+        PartialState._prepare_backend = lambda *_: ("gloo", DistributedType.MULTI_CPU)
 
 
 def main(jobs: Path) -> None:
