@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,5 +143,5 @@ def refusal(plan: Plan, found: Sequence[tuple[Sequence[str], float]]) -> str:
     first = f"needs {plan.peak_gib:.1f} GiB, there are {plan.limit_gib:.1f} (largest parts: {told})"
     if not found:
         return f"{first}: nothing known here makes it fit: take a smaller model or GPUs with more memory"
-    lines = [f"  {' '.join(overrides)}    (peak {gib:.1f} GiB)" for overrides, gib in found]
+    lines = [f"  {shlex.join(overrides)}    (peak {gib:.1f} GiB)" for overrides, gib in found]
     return f"{first}. It fits with any one of these lines of overrides:\n" + "\n".join(lines)

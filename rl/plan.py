@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 32
 """Tasks that the expert plays to measure rows, spread over the file."""
-HEAD_ROWS, HEAD_COPIES = 512, 6
+HEAD_ROWS, HEAD_COPIES = 512, 4
 """Of ``rl.packing``: tokens that are scored at once, and the fp32 tables of their vocabulary that stand at the peak."""
 MAX_TREE = 16_384
 """``rl.packing.MAX_TOKENS``, without importing torch."""
@@ -244,6 +244,8 @@ def _changes(config: RLConfig, found: Plan) -> list[list[str]]:
         micro //= 2
         if not config.episodes_per_step // found.work.gpus % micro:
             out.append([f"micro_batch={micro}"])
+    if found.work.device == "cuda" and found.work.sampling:
+        out.append([f"trainer.{name}" for name in ("use_vllm=true", "vllm_mode=colocate", "vllm_enable_sleep_mode=true")])
     if found.work.vllm_gib and not found.work.vllm_sleeps:
         out.append(["trainer.vllm_enable_sleep_mode=true"])
     if found.work.device == "cuda":
