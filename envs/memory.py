@@ -155,13 +155,14 @@ def _phases(work: Work) -> tuple[Phase, ...]:
 def peak(table: dict[str, dict[Phase, float]]) -> tuple[float, str]:
     """The largest sum of a phase in bytes, and which it is.
 
-    A CPU process keeps what it freed: the C allocator returns little of it, and what is freed in one phase is in the wrong
-    pieces for the next. Its peak is the sum of every part's own largest, in ``all`` phases.
+    A CPU process keeps what it freed: gradients aren't put where activations were. Its training takes the sum of every part's own
+    largest, forward or backward.
     """
+    sums: dict[str, float] = {phase: sum(part[phase] for part in table.values()) for phase in PHASES}
     if "libraries" in table:
-        return sum(max(part.values()) for part in table.values()), "all"
-    sums = {phase: sum(part[phase] for part in table.values()) for phase in PHASES}
-    most = max(PHASES, key=lambda phase: sums[phase])
+        training = sum(max(part["forward"], part["backward"]) for part in table.values())
+        return max((training, "training"), (sums["sample"], "sample"))
+    most = max(sums, key=lambda phase: sums[phase])
     return sums[most], most
 
 

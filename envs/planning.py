@@ -66,7 +66,7 @@ class Plan:
         lines.append(f"  {'all':<26}" + "".join(f"{s:>10.2f}" for s in sums))
         verdict = "fits" if self.fits else "does NOT fit"
         if self.work.device == "cpu":
-            lines.append("  (a CPU process keeps what it freed: its peak is the sum of the largest figures of all parts)")
+            lines.append("  (a CPU process keeps what it freed: training takes the larger figure of every part)")
         lines += ["", f"peak {self.peak_gib:.1f} GiB of {self.limit_gib:.1f} GiB: {verdict}"]
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
