@@ -14,8 +14,8 @@ from envs.config import ConfigError
 from envs.hardware import ModelSize, Strategy
 
 GIB = 1024**3
-PHASES = ("sample", "forward", "backward")
 Phase = Literal["sample", "forward", "backward"]
+PHASES: tuple[Phase, ...] = ("sample", "forward", "backward")
 FP32, BF16 = 4, 2
 NF4 = 0.53
 """Bytes of a 4-bit weight with its doubly quantised scales (blocks of 64, scales of 8 bits in blocks of 256)."""
@@ -170,6 +170,7 @@ def kept_by_block(size: ModelSize, half: bool, rank: int = 0, low_base: bool = F
     """Bytes a token that autograd keeps of one block of the models here, between its forward and its backward pass.
 
     Args:
+        size: of the model.
         half: under bf16 autocast.
         rank: of an adapter on all linear layers; then norms are frozen and don't keep what only their own gradient needs.
         low_base: the frozen weights are bf16 or 4-bit ones, so that the residual stream is bf16 too.

@@ -13,7 +13,6 @@ from envs.config import UserError, load_config, nearest
 from envs.runs import cli_errors
 from rl.config import RLConfig
 
-
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, cls=TrainByDefault)
 
 

@@ -84,7 +84,7 @@ def plan(config: RLConfig) -> Plan:
     notes = [f"rows: {rows.basis}"]
     if vllm:
         notes.append(_engine(config, work, rows, profile.reply_tokens, limit))
-    step = {
+    step: dict[str, Any] = {
         "episodes": config.episodes_per_step,
         "rows": round(config.episodes_per_step * rows.segments),
         "tokens of the rows": round(config.episodes_per_step * rows.segments * rows.row_tokens),

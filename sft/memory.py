@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.config import ConfigError, UserError, load_config
+from envs.config import UserError, load_config
 from envs.hardware import Launch, size_of
 from envs.memory import BF16, FP32, GIB, NF4, Work
 from envs.planning import Plan, launches, refusal, remedies, where_it_runs

@@ -21,7 +21,8 @@ from envs.hardware import read_launch
 from envs.runs import write_jsonl_atomic
 
 ROOT = Path(__file__).parents[1]
-RECIPES = sorted(ROOT.glob("configs/gpu/*.yaml"))
+MATRIX = sorted(ROOT.glob("configs/gpu/*.yaml"))
+RECIPES = [*MATRIX, *(ROOT / f"configs/{name}.yaml" for name in ("rl_lora", "sft_lora", "sft_qlora"))]
 REPLY = 4
 WORDS = 6000
 
@@ -97,13 +98,13 @@ def overrides(recipe: Path, data: Path, out: Path, processes: int) -> list[str]:
     own = ["trainer.use_cpu=false"] if strategy(recipe).startswith("zero") else []  # accelerate takes DeepSpeed for no CPU engine
     own += [f"model={model}", f"out={out / recipe.stem}", f"world_size={processes}", "wandb={mode: disabled}"]
     if stage(recipe) == "rl":
-        return own + [
-            f"probes={model / 'probes.rl.jsonl'}", "val_probes=null", "steps=1", f"episodes_per_step={2 * processes}",
+        return [
+            *own, f"probes={model / 'probes.rl.jsonl'}", "val_probes=null", "steps=1", f"episodes_per_step={2 * processes}",
             "group_size=2", "micro_batch=1", "max_turns=1", "redraw=0", "trainer.use_vllm=false", "trainer.learning_rate=0.001",
         ]  # fmt: skip
-    return own + [
-        f"data={model}", "trainer.max_steps=1", "trainer.per_device_train_batch_size=1", "trainer.gradient_accumulation_steps=1",
-        "trainer.warmup_steps=0", "eval_share=0", "qlora=false",
+    return [
+        *own, f"data={model}", "trainer.max_steps=1", "trainer.per_device_train_batch_size=1", "trainer.gradient_accumulation_steps=1",
+        "trainer.warmup_steps=0", "eval_share=0", "qlora=false", "packing=off", "trainer.bf16=true",
     ]  # fmt: skip
 
 

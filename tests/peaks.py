@@ -17,8 +17,8 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
-from envs.config import load_config
-from envs.memory import GIB, parts, peak
+from envs.config import load_config  # noqa: E402  (the checkout comes first)
+from envs.memory import GIB, parts, peak  # noqa: E402
 
 
 def measure(recipe: str, overrides: list[str]) -> dict[str, Any]:

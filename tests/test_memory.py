@@ -90,7 +90,9 @@ def test_kept_bytes_of_a_block_are_autograds(kind, half, rank):
 
 
 def work(**more) -> Work:
-    return Work(**{"size": qwen3("8B"), "device": "cuda", "tokens": 8192, "scored": 8192, "half": True, "checkpointing": True, **more})
+    return Work(
+        **{"size": qwen3("8B"), "device": "cuda", "tokens": 8192, "scored": 8192, "half": True, "checkpointing": True, **more}
+    )
 
 
 def largest(given: Work, name: str) -> float:

@@ -46,11 +46,17 @@ def told(stage, config, *overrides):
 def test_the_text_has_parts_phases_and_a_step():
     result = plan("rl", RL)
     assert result.exit_code == 0
-    for word in ("status          configured-only", "parameters      8,190,735,360", "8 on 1 node(s), fsdp2", "sample   forward  backward"):
+    for word in (
+        "status          configured-only",
+        "parameters      8,190,735,360",
+        "8 on 1 node(s), fsdp2",
+        "sample   forward  backward",
+    ):
         assert word in result.stdout
     for part in ("weights", "gradients", "optimizer", "communication", "activations", "head", "vLLM", "runtime"):
         assert re.search(rf"^  {part} +\d", result.stdout, re.MULTILINE), part
-    assert "peak" in result.stdout and "fits" in result.stdout
+    assert "peak" in result.stdout
+    assert "fits" in result.stdout
 
 
 def test_rows_and_tokens_of_a_step_follow_the_config():
@@ -91,7 +97,9 @@ def test_eight_billion_in_full_on_one_gpu_is_refused_and_every_remedy_fits(stage
 
 
 def test_sampling_without_an_engine_is_reckoned_with_and_the_engine_is_a_remedy():
-    told_ = plan("rl", "configs/gpu/rl_qwen3_8b_lora_1gpu.yaml", "trainer.use_vllm=false", "reuse_tokens=131072", "hardware.gpu_gib=60")
+    told_ = plan(
+        "rl", "configs/gpu/rl_qwen3_8b_lora_1gpu.yaml", "trainer.use_vllm=false", "reuse_tokens=131072", "hardware.gpu_gib=60"
+    )
     assert told_.exit_code == 1
     assert "keys and values" in told_.stderr
     assert "trainer.use_vllm=true trainer.vllm_mode=colocate trainer.vllm_enable_sleep_mode=true" in told_.stderr
@@ -139,7 +147,10 @@ def test_an_accelerate_file_of_another_kind_is_refused(tmp_path):
     for text, message in (
         ("distributed_type: FSDP\nnum_processes: 2\n", "fsdp_version: the trainers are written for FSDP2"),
         ("distributed_type: TPU\nnum_processes: 2\n", "distributed_type: Input should be"),
-        ("distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config: {zero_stage: 1}\n", "ZeRO stage 1: the recipes use 2 or 3"),
+        (
+            "distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config: {zero_stage: 1}\n",
+            "ZeRO stage 1: the recipes use 2 or 3",
+        ),
         ("distributed_type: 'NO'\nnum_processes: 2\n", "use MULTI_GPU for several"),
     ):
         file = tmp_path / "a.yaml"
@@ -175,7 +186,8 @@ def test_help_teaches_and_training_stays_the_default():
         shown = CliRunner().invoke(app, ["plan", "--help"]).output
         assert f"python -m {stage} plan configs/gpu/{stage}_qwen3_8b_fsdp2_8gpu.yaml" in shown
         assert "no-such.yaml: no such file" in CliRunner().invoke(app, ["no-such.yaml"]).stderr
-    assert Path(RL).is_file() and Path(SFT).is_file()
+    assert Path(RL).is_file()
+    assert Path(SFT).is_file()
 
 
 def test_a_plan_that_fits_needs_no_remedy_and_less_memory_is_never_worse():

@@ -79,8 +79,8 @@ def resolve_model(name: str | Path) -> str:
         return str(_build_once("tiny-llama", _make_tiny))
     if text.startswith("tiny-qwen") and text in NAMES:
         whose = TOKENIZERS[text]
-        folder = text.replace("qwen", "qwen3")
-        return str(_build_once(folder, lambda to: _save(tiny_qwen(len(load_tokenizer(whose))), to, whose)))
+        place = text.replace("qwen", "qwen3")
+        return str(_build_once(place, lambda to: _save(tiny_qwen(len(load_tokenizer(whose))), to, whose)))
     if text in TEMPLATES:
         raise ModelError(
             f"model {text!r}: a tokenizer without weights: use tiny-qwen, a model folder, or a hub id such as Qwen/Qwen3-0.6B"
@@ -288,7 +288,8 @@ def _save(model: PreTrainedModel, folder: Path, tokenizer_name: str = "smollm2")
     ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     model.config.update(ids)
     model.generation_config.update(**ids)
-    model.should_save_on_this_rank = lambda *_: True  # in a launch of several processes the one with the lock writes, whichever it is
+    # In a launch of several processes the one that holds the lock writes, whichever it is.
+    model.should_save_on_this_rank = lambda *_: True
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
