@@ -4,6 +4,10 @@ ChatML is written here explicitly instead of through a model's Jinja template, b
 SmolLM2's adds its default system prompt before every separately rendered message, Qwen's merges tool messages. The result
 is tested against the whole-conversation template of the model.
 
+Hybrid models (Qwen3's first release) think unless they are told not to. For those every assistant turn opens with an empty
+think block, which is how their template turns thinking off; and it stays in past turns, as in TRL's training variant of that
+template. The stock template takes it out of past turns, so that a view would no longer begin with the ids that were sampled from.
+
 A sampled assistant message keeps the exact ids the model produced; nothing is ever re-tokenised.
 """
 
@@ -17,6 +21,8 @@ from typing import Any, Literal
 
 ChatRole = Literal["system", "user", "assistant"]
 START, END = "<|im_start|>", "<|im_end|>"
+NO_THOUGHT = "<think>\n\n</think>\n\n"
+"""What opens a turn of a hybrid model that shall not think."""
 _PIECES = re.compile(r"(?<=\S)(?= \S)|(?<=\S\n)(?=\S)")
 """Before a lone space and after a lone line feed, between visible characters: byte-level BPE never merges across these places."""
 _LONGEST_PIECE, _MOST_PIECES = 64, 300_000
@@ -68,7 +74,9 @@ class ChatML:
         self._pages = lru_cache(maxsize=512)(self._pages_uncached)
         self._by_piece = all(self._engine([t])[0] == self._joined(t) for t in _PROBE)
         self.newline = self.encode("\n")
-        self.generation = (self.start_id, *self.encode("assistant\n"))
+        # A template with a switch for thinking belongs to a hybrid model.
+        self.hybrid = "enable_thinking" in str(getattr(tokenizer, "chat_template", None) or "")
+        self.generation = (self.start_id, *self.encode("assistant\n" + NO_THOUGHT * self.hybrid))
 
     def _engine(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         if self._fast is not None:
@@ -114,6 +122,8 @@ class ChatML:
         return (*self.encode(text), self.end_id)
 
     def _host_uncached(self, role: str, content: str) -> tuple[int, ...]:
+        if role == "assistant" and self.hybrid:
+            return (*self.generation, *self.encode(content), self.end_id, *self.newline)
         return (self.start_id, *self.encode(f"{role}\n{content}"), self.end_id, *self.newline)
 
     def message_ids(self, message: Message) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def load_config(schema: type[Schema], path: str | Path | None, overrides: Sequen
     An override is ``dotted.key=value`` with the value read as YAML; a number in the key indexes a list. Raises ConfigError.
     """
     file = str(path) if path is not None else "(defaults)"
-    data = _read_yaml(Path(path)) if path is not None else {}
+    data = read_yaml(Path(path)) if path is not None else {}
     sources: dict[tuple[str, ...], str] = {}
     for override in overrides:
         keys, value = _parse_override(override)
@@ -112,7 +112,8 @@ def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
 _Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file as a mapping; an empty one is empty. Raises ConfigError naming file, line and remedy."""
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 (a SafeLoader)
     except FileNotFoundError:

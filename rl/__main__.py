@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
+from envs.cli import TrainByDefault, show_plan
 from envs.config import UserError, load_config, nearest
 from envs.runs import cli_errors
 from rl.config import RLConfig
 
-
-class _TrainByDefault(TyperGroup):
-    """``python -m rl CONFIG`` trains: what isn't a command is the first argument of ``train``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["train", *args]
-        return super().parse_args(ctx, args)
-
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, cls=_TrainByDefault)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, cls=TrainByDefault)
 
 
 @app.callback(no_args_is_help=True)
@@ -33,6 +23,7 @@ def main() -> None:
     \b
         python -m rl configs/rl_probes.yaml
         python -m rl train --help
+        python -m rl plan configs/gpu/rl_qwen3_4b_fsdp2_8gpu.yaml
         python -m rl curve runs/rl-probes
         python -m rl export runs/rl-probes
     """  # noqa: D301
@@ -66,6 +57,29 @@ def train(
     typer.echo(json.dumps(result, indent=2))
     if result["status"] == "interrupted":
         raise typer.Exit(130)
+
+
+@app.command()
+@cli_errors()
+def plan(
+    config: Annotated[Path, typer.Argument(help="YAML file of the run (see configs/gpu/).")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="dotted.key=value, e.g. micro_batch=4")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Memory of one GPU by part, rows and tokens of a step. Trains nothing; needs no GPU, no model, no data, no network.
+
+    \b
+        python -m rl plan configs/gpu/rl_qwen3_8b_fsdp2_8gpu.yaml
+        python -m rl plan configs/gpu/rl_qwen3_8b_fsdp2_8gpu.yaml hardware.gpu_gib=40 --json
+
+    GPUs, model sizes and expected rows come from the config (hardware, model_size, expect); where the tasks are there, the expert
+    plays some of them and their rows are measured instead. Without hardware it plans for this machine. A run that can't fit is
+    refused with exit code 1 and with overrides that make it fit.
+    """  # noqa: D301
+    from rl.plan import report
+
+    found, refusal = report(config, overrides or [])
+    show_plan(found, refusal, as_json)
 
 
 @app.command()

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict, check_fields
+from envs.hardware import Expect, Hardware, ModelSize, Status
 from rl.ablation import check_ablations
 from rl.curriculum import Stage, check_stages
 
@@ -141,6 +142,14 @@ class RLConfig(Strict):
     """Processes expected; a launcher that started another number is refused."""
     seed: int = 0
     wandb: Wandb = Wandb()
+    status: Status | None = None
+    """Of a recipe: has it run as it stands?"""
+    hardware: Hardware | None = None
+    """The GPUs that a plan reckons with; ``null``: this machine."""
+    model_size: ModelSize | None = None
+    """Sizes of the model, for a plan without it; ``null``: from the model's ``config.json``."""
+    expect: Expect | None = None
+    """Rows of a plan without data."""
     trainer: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")

@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 from envs.config import ConfigError, load_config
+from envs.hardware import NOT_TRAINING
 from envs.runs import read_jsonl, write_jsonl_atomic
 from rl.config import RLConfig
 from rl.validation import VALIDATION
 
 CONFIG, METRICS, DONE, MARK = "config.yaml", "metrics.jsonl", "done.json", "complete.json"
 PROVENANCE = "provenance.jsonl"
-MAY_CHANGE = ("wandb", "save_every", "keep_checkpoints", "world_size")
+MAY_CHANGE = ("wandb", "save_every", "keep_checkpoints", "world_size", *NOT_TRAINING)
 """Fields that a resumed run may change: nothing that is trained depends on them."""
 
 

@@ -119,7 +119,7 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
             **kwargs,
         )
         low = [n for n, p in self.model.named_parameters() if p.requires_grad and p.dtype != torch.float32]
-        if low:
+        if low and not self.is_deepspeed_enabled:  # DeepSpeed trains fp32 weights of its own and casts these to bf16
             raise ConfigError(
                 f"model: trained weights must be fp32, but {low[0]} is {_dtype(self.model, low[0])}: load it in float32"
             )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.config import ConfigError
+from envs.hardware import launched_sharded, refuse_sharded_adapter
 from envs.runs import write_json_atomic
 from rl.config import RLConfig
 
@@ -19,12 +20,16 @@ def load_weights(config: RLConfig) -> Any:
 
     from envs.policies.smollm2 import load_model, resolve_model
 
+    if config.lora:
+        refuse_sharded_adapter()
     source = Path(resolve_model(config.model))
     if (source / "adapter_config.json").is_file():
         raise ConfigError(f"model: {source} is an adapter: name the merged model folder beside it")
     # Adapters are fp32 on whatever base; weights that are trained themselves must be fp32, or small updates round away.
     dtype = "bfloat16" if config.lora and config.precision == "bf16" else "float32"
-    model = load_model(config.model, dtype=dtype, device="cuda" if torch.cuda.is_available() else "cpu")
+    # Whole fp32 weights need not fit on a GPU that will hold a part of them.
+    there = torch.cuda.is_available() and not launched_sharded()
+    model = load_model(config.model, dtype=dtype, device="cuda" if there else "cpu")
     if config.freeze_embeddings:
         model.get_input_embeddings().weight.requires_grad_(False)
     return model.train()

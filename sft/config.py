@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict, check_fields
+from envs.hardware import Expect, Hardware, ModelSize, Status
 from sft.packing import check_precision, layout
 
 if TYPE_CHECKING:
@@ -123,6 +124,16 @@ class SFTStageConfig(Strict):
     save_dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the final model. RL goes on in float32; bfloat16 halves the folder and rounds every weight once."""
     wandb: Wandb = Wandb()
+    world_size: int | None = Field(None, ge=1)
+    """Processes expected; a launcher that started another number is refused."""
+    status: Status | None = None
+    """Of a recipe: has it run as it stands?"""
+    hardware: Hardware | None = None
+    """The GPUs that a plan reckons with; ``null``: this machine."""
+    model_size: ModelSize | None = None
+    """Sizes of the model, for a plan without it; ``null``: from the model's ``config.json``."""
+    expect: Expect | None = None
+    """Rows of a plan without data."""
     trainer: dict[str, Any] = {}
 
     @model_validator(mode="before")

