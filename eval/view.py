@@ -177,7 +177,7 @@ def _sample(row: Mapping[str, Any], trajectory: Trajectory, sample: Probe | Sess
         "repeat": str(row["repeat"]) if row["repeat"] else "",
         "cause": row["cause"] or "",
         "task": "right" if score.task_correct else "failed",
-        "reads": f"{min(len(score.reads), READS)}{'+' if len(score.reads) >= READS else ''} read-backs",
+        "reads": reads_of(len(score.reads)),
         "needed in input": {True: "yes", False: "no", None: ""}[row["needed_in_input"]],
         "ended": score.reason,
         "kind": "",
@@ -197,6 +197,11 @@ def length_of(turns: int) -> str:
             return f"{low}-{high} turns"
         low = high + 1
     return f"{low}+ turns"
+
+
+def reads_of(number: int) -> str:
+    """Class of a number of read-backs."""
+    return f"{READS}+ read-backs" if number >= READS else f"{number} read-back{'' if number == 1 else 's'}"
 
 
 class _References:

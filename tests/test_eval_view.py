@@ -26,12 +26,12 @@ from eval.report import report
 from eval.store import read_arm, stored_key
 from eval.view import Only, length_of, link_to, name_of, view
 
-PROBES, SESSIONS = 12, 2
+PROBES, SESSIONS = 30, 2
 
 
 @pytest.fixture(scope="session")
 def config(tmp_path_factory):
-    return make_run(tmp_path_factory.mktemp("run"), PROBES, SESSIONS, families=("procurement", "support"), bases=10, worst=3)
+    return make_run(tmp_path_factory.mktemp("run"), PROBES, SESSIONS, families=("procurement", "support"), bases=18, worst=3)
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +93,7 @@ def test_labels_and_numbers_are_those_of_the_scores(config, stored, scores):
         assert (found["tokens"], found["inferences"], found["reward q"], found["reads"], found["peak input"], found["rewrites"]) == (
             score["tokens"], score["inferences"], round(score["q"], 4), len(score["reads"]), score["peak"], score["rewrites"],
         )  # fmt: skip
-        assert held["reads"] == [f"{len(score['reads'])} read-backs" if len(score["reads"]) < 3 else "3+ read-backs"]
+        assert held["reads"] == [["0 read-backs", "1 read-back", "2 read-backs", "3+ read-backs"][min(len(score["reads"]), 3)]]
     assert len(causes) > 3
     assert {"length", "signal", "ended"} <= {f["name"] for f in stored.listing["fields"]}
 
@@ -189,7 +189,7 @@ def test_the_command_makes_the_page_of_a_run_folder(config, made, tmp_path):
     assert result.exit_code == 0, result.output
     assert f"{out}: 4 of {2 * (PROBES + SESSIONS)} scored episodes" in result.output
     intro = read_page(out.read_text()).listing["intro"]
-    assert "4 of 28 scored episodes, the worst" in intro
+    assert f"4 of {2 * (PROBES + SESSIONS)} scored episodes, the worst" in intro
     text = CliRunner().invoke(app, ["view", "--help"], env={"COLUMNS": "160"}).output
     assert "Example: python -m eval view" in text
 

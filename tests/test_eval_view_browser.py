@@ -154,7 +154,7 @@ def test_the_links_of_the_report_open_their_episode(browser, config, made):  # n
     tab.goto(f"file://{config.folder / 'report.html'}")
     tab.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
     link = tab.locator("a[href^='episodes.html']").first
-    summary = tab.locator("details", has=link).last.locator("summary").inner_text().split()
+    summary = link.locator("xpath=ancestor::details[1]/summary").inner_text().split()
     link.click()
     tab.wait_for_selector(".turn")
     assert tab.locator(".id").inner_text() == f"{summary[0]}/{summary[1]}"

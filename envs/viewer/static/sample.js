@@ -42,7 +42,7 @@ function chip(name, value, kind) {
 function head(number, block) {
   const row = ROWS[number];
   const chips = FIELDS.flatMap((f) => f.rows[number].length ? [chip(f.name, f.rows[number].map((c) => f.values[c]).join(", "), f.name === "result" ? MARKS[f.values[f.rows[number][0]]] : "")] : []);
-  const facts = [`${row.steps} inferences`, `${row.tokens.toLocaleString("en")} tokens`, `ended: ${block.reason}`, block.policy];
+  const facts = [`${row.steps} inference${row.steps === 1 ? "" : "s"}`, `${row.tokens.toLocaleString("en")} tokens`, `ended: ${block.reason}`, block.policy];
   if (row.q !== null) facts.push(`reward q ${row.q.toFixed(2)}`);
   if (block.s !== null) facts.push(`saving s ${block.s.toFixed(2)}`);
   const steps = Object.entries(block.funnel);
@@ -216,7 +216,7 @@ function stepBar(block, at) {
   );
   const step = block.steps[at];
   const about = step ? `turn ${step.turn + 1} · ${spentOn(block, at)} · fill ${Math.round(step.fill * 100)} %` : "";
-  return el("div", { class: "stepbar" }, el("button", { type: "button", class: "move", title: "inference before (←)", disabled: at <= 0, onclick: () => go(current.sample, at - 1) }, "←"), el("div", { class: "steps" }, buttons), el("button", { type: "button", class: "move", title: "next inference (→)", disabled: at + 1 >= block.steps.length, onclick: () => go(current.sample, at + 1) }, "→"), el("p", { class: "facts" }, about));
+  return el("div", { class: "stepbar" + (block.steps.length > 8 ? " many" : "") }, el("button", { type: "button", class: "move", title: "inference before (←)", disabled: at <= 0, onclick: () => go(current.sample, at - 1) }, "←"), el("div", { class: "steps" }, buttons), el("button", { type: "button", class: "move", title: "next inference (→)", disabled: at + 1 >= block.steps.length, onclick: () => go(current.sample, at + 1) }, "→"), el("p", { class: "facts" }, about));
 }
 
 function draw(number, block, at) {
