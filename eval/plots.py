@@ -29,8 +29,18 @@ STYLE = {
 }
 
 
+def pareto_front(arms: Mapping[str, Mapping[str, Any]], correct: str, tokens: str) -> list[str]:
+    """Arms that no other arm beats in both means: none with at most their tokens and at least their correctness, one of them better.
+
+    In order of tokens; empty where no arm has both metrics.
+    """
+    means = {name: (m[tokens]["mean"], m[correct]["mean"]) for name, m in arms.items() if tokens in m and correct in m}
+    front = [name for name, (x, y) in means.items() if not any(a <= x and b >= y and (a, b) != (x, y) for a, b in means.values())]
+    return sorted(front, key=lambda name: means[name])
+
+
 def correctness_against_tokens(arms: Mapping[str, Mapping[str, Any]], correct: str, tokens: str) -> str | None:
-    """One point an arm with both 95 % intervals; None if no arm has both metrics."""
+    """One point an arm with both 95 % intervals, and the Pareto front; None if no arm has both metrics."""
     points = {name: (m[tokens], m[correct]) for name, m in arms.items() if tokens in m and correct in m}
     if not points:
         return None
@@ -50,6 +60,10 @@ def correctness_against_tokens(arms: Mapping[str, Mapping[str, Any]], correct: s
                 capsize=3,
                 label=name,
             )
+        front = [points[name] for name in pareto_front(arms, correct, tokens)]
+        axes.plot(
+            [x["mean"] for x, _ in front], [y["mean"] for _, y in front], color=INK, lw=0.9, ls=":", zorder=0, label="front"
+        )
         means = [x["mean"] for x, _ in points.values()]
         if min(means) > 0 and max(means) / min(means) > 6:
             axes.set_xscale("log")
@@ -59,7 +73,7 @@ def correctness_against_tokens(arms: Mapping[str, Mapping[str, Any]], correct: s
         axes.grid(color=GRID, lw=0.7)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-        figure.legend(loc="outside lower center", ncols=min(3, len(points)), frameon=False)
+        figure.legend(loc="outside lower center", ncols=min(3, len(points) + 1), frameon=False)
         return _svg(figure, f"{correct} against {tokens}, one point an arm")
 
 

@@ -19,7 +19,7 @@ from eval.crossover import crossover_section
 from eval.excerpts import worst_episodes
 from eval.freeze import TEXTS, Lock, LockError, read_lock
 from eval.metrics import VARIANTS
-from eval.plots import correctness_against_tokens
+from eval.plots import correctness_against_tokens, pareto_front
 from eval.standing import code_lines, code_warnings
 from eval.store import read_meta
 from eval.strata import COLUMNS
@@ -145,6 +145,7 @@ def _main(config: EvalConfig, results: Mapping[str, Any]) -> dict[str, Any] | No
             "Under plain@1 there is no read-back and nothing to damage: its pair_success says that both twins were answered "
             "right with the evidence in view, and it has no detection figures."
         )
+    text.append(_front(arms, "task_correct", "tokens"))
     groups = [(title, [n for n in names if any(n in m for m in arms.values())]) for title, names in MAIN]
     shown = [(title, names) for title, names in groups if names]
     table = _by_arm(arms, [name for _, names in shown for name in names])
@@ -153,6 +154,11 @@ def _main(config: EvalConfig, results: Mapping[str, Any]) -> dict[str, Any] | No
         if more := [name for name in names if any(name in m for m in arms.values())]:
             tables.append(_table({**_by_arm(arms, more), "title": f"further metrics: {title}"}))
     return _section("Main table: probes", text, tables, correctness_against_tokens(arms, "task_correct", "tokens"))
+
+
+def _front(arms: Mapping[str, Any], correct: str, tokens: str) -> str:
+    names = ", ".join(pareto_front(arms, correct, tokens))
+    return f"On the Pareto front, by means (no arm has fewer tokens and more right): {names or 'none'}."
 
 
 def _by_arm(arms: Mapping[str, Any], names: Sequence[str]) -> Table:
@@ -178,7 +184,10 @@ def _sessions(results: Mapping[str, Any]) -> dict[str, Any] | None:
     if not names:
         return None
     table = _table(_by_arm(results["arms"], names))
-    text = ["Whole sessions played from their first turn. Kept apart from probes, whose prefix the expert played."]
+    text = [
+        "Whole sessions played from their first turn. Kept apart from probes, whose prefix the expert played.",
+        _front(results["arms"], "session_task_correct", "session_tokens"),
+    ]
     figure = correctness_against_tokens(results["arms"], "session_task_correct", "session_tokens")
     return _section("On-policy sessions", text, [table], figure)
 

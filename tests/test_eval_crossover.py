@@ -8,6 +8,7 @@ import pytest
 from test_eval_metrics import row
 
 from eval.crossover import UNTOLD, crossover, crossover_section
+from eval.plots import pareto_front
 
 OPTIONS = {"resamples": 400, "seed": 0}
 
@@ -57,3 +58,20 @@ def test_the_report_has_a_table_and_a_figure():
     assert dear["tables"][0]["rows"][0][-1]["text"] == UNTOLD
     assert dear["figure"] is None  # one band is no curve
     assert crossover_section({"crossover": {}}) is None
+
+
+def test_the_front_holds_what_nothing_beats_in_both():
+    arms = {
+        name: {"tokens": {"mean": x}, "task_correct": {"mean": y}}
+        for name, (x, y) in {
+            "cheap": (10, 0.2),
+            "dear": (90, 0.9),
+            "beaten": (95, 0.9),
+            "middle": (40, 0.5),
+            "low": (50, 0.4),
+        }.items()
+    }
+    arms["unmeasured"] = {"tokens": {"mean": 1}}
+    assert pareto_front(arms, "task_correct", "tokens") == ["cheap", "middle", "dear"]
+    assert pareto_front({"a": arms["low"], "b": arms["low"]}, "task_correct", "tokens") == ["a", "b"]  # equals beat nobody
+    assert pareto_front({}, "task_correct", "tokens") == []

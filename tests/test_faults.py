@@ -19,7 +19,7 @@ import pytest
 from envs.chat import Message, get_chat
 from envs.config import UserError
 from envs.episode import Episode, play
-from envs.policies.base import View
+from envs.policies.base import Sampled, View
 from envs.policies.endpoint import EndpointDownError, EndpointError
 from envs.policies.expert import Expert
 from envs.policies.openai import OpenAIPolicy
@@ -162,7 +162,9 @@ def test_what_stays_is_infrastructure_and_the_same_command_resumes(base, again, 
     fault, tries, told = STAYING[name]
     with serving(Server(answers, always=fault)) as server:
         settings = again(server.address, retries=2, concurrency=1)
-        with pytest.raises(UserError, match=rf"the backend failed on all of a batch: Endpoint.*{told}.*the same command resumes"):
+        with pytest.raises(
+            UserError, match=rf"the backend failed on all of a batch: (Endpoint|Garbled).*{told}.*the same command resumes"
+        ):
             run(settings)
         # Once for the batch, where no other would be spared; else twice more for each of its samples.
         assert len(server.at) == (tries if name in ("key", "model", "quota") else tries * (1 + 2 * 3))
@@ -299,3 +301,48 @@ def test_vllms_server_is_asked_with_the_same_patience(chat, views):
         with pytest.raises(EndpointError, match=rf"read 0 ids of {len(views[0].ids)}: no vLLM server"):
             asked.generate([views[0].ids])
         asked.close()
+
+
+# -- vLLM in this process --------------------------------------------------------------------------------------------
+
+
+def test_an_arm_of_vllm_without_vllm_says_what_to_do(base, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    fields = {"name": "v", "out": str(tmp_path / "run"), "probes": str(base[0] / "probes.jsonl")}
+    settings = EvalConfig(**fields, arms={"a": {"policy": "vllm", "model": "tiny"}})
+    lock = freeze(settings)
+    assert {"backbone.a.weights", "backbone.a.source", "backbone.a.tokenizer"} <= set(lock.backbone)
+    with pytest.raises(UserError, match=r"model 'tiny': vLLM can't be imported .*pip install -e .*\[vllm\].*make test-vllm"):
+        run(settings)
+    assert errors(settings) == []
+    with pytest.raises(ValueError, match="policy 'vllm' needs a model"):
+        EvalConfig(**fields, arms={"a": {"policy": "vllm"}})
+    with pytest.raises(ValueError, match="policy 'vllm' takes no requests"):
+        EvalConfig(**fields, arms={"a": {"policy": "vllm", "model": "tiny", "requests": {}}})
+
+
+def test_an_arm_of_vllm_plays_on_an_engine_that_is_stopped_at_the_end(base, tmp_path, monkeypatch):
+    made = []
+
+    class Engine:
+        def __init__(self, model, tokenizer, **settings) -> None:
+            made.append(self)
+            self.tokenizer, self.settings, self.closed = tokenizer, settings, 0
+
+        def generate(self, contexts, *, seeds):
+            return [Sampled((5, 6), "", cut=True) for _ in contexts]
+
+        def close(self) -> None:
+            self.closed += 1
+
+    monkeypatch.setattr("envs.policies.vllm.VLLMPolicy", Engine)
+    settings = EvalConfig(
+        name="v", out=str(tmp_path / "run"), probes=str(base[0] / "probes.jsonl"), batch_size=3,
+        arms={"a": {"policy": "vllm", "model": "tiny"}}, decoding={"max_new_tokens": 7, "dtype": "float32", "seed": 4},
+    )  # fmt: skip
+    freeze(settings)
+    assert run(settings)["a"].now == 4
+    assert [(e.settings, e.closed) for e in made] == [
+        ({"max_new_tokens": 7, "temperature": 0.0, "seed": 4, "dtype": "float32"}, 1)
+    ]
+    assert len(stored(settings)) == 4
