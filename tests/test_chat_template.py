@@ -33,7 +33,7 @@ def test_a_chat_endpoint_gets_the_ids_of_training(name, trajectories):
     own = tokenizer.chat_template
     views = [
         [Message("user", "Hello")],
-        [Message("system", ""), Message("user", " a\n\n"), Message("assistant", "\nb "), Message("user", "漢 7")],
+        [Message("system", ""), Message("user", " a\n\n"), Message("assistant", " b "), Message("user", "漢 7")],
     ]
     views += [
         [Message("user", "a"), Message("assistant", "<think>\nb\n</think>\n\nc"), Message("user", "d"), Message("user", "e")]
