@@ -50,6 +50,24 @@ def write_probes(path: Path) -> Path:
     return path
 
 
+def small(folder: Path) -> Path:
+    """A random Llama of two layers whose heads are wide enough for vLLM's CPU attention (64)."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from envs.policies.smollm2 import load_tokenizer
+
+    tokenizer = load_tokenizer("tiny")
+    torch.manual_seed(0)
+    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=64, max_position_embeddings=2048, tie_word_embeddings=True, **ids,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def settings(probes: Path, out: Path, **more: Any) -> dict[str, Any]:
     return {
         "model": "tiny", "probes": str(probes), "out": str(out), "steps": 3, "episodes_per_step": 4, "group_size": 2,

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 pytest.importorskip("vllm", reason="vLLM isn't installed: make test-vllm runs these in an environment of its own")
 
 import rl_moving
 
-from envs.policies.smollm2 import load_model, load_tokenizer
+from envs.policies.smollm2 import load_model
 from rl.run import build
 
 VLLM = {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 2048, "learning_rate": 0.01}
@@ -32,17 +31,7 @@ def probes(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> Path:
-    """A random Llama of two layers whose heads are wide enough for vLLM's CPU attention (64)."""
-    tokenizer, folder = load_tokenizer("tiny"), tmp_path_factory.mktemp("model")
-    torch.manual_seed(0)
-    ids = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, head_dim=64, max_position_embeddings=2048, tie_word_embeddings=True, **ids,
-    )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return rl_moving.small(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
