@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -85,3 +86,8 @@ def play_probes(chat, probes):
         return done[policy.name]
 
     return run
+
+
+def heeds_ctrl_c() -> None:
+    """For ``preexec_fn``: a child of tests that run in the background would inherit that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

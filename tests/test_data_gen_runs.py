@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import heeds_ctrl_c
 from typer.testing import CliRunner
 
 from data_gen.__main__ import app
@@ -62,7 +63,9 @@ def command(out: Path, processes: int) -> list[str]:
 
 def start_and_wait(out: Path, processes: int, lines: int) -> subprocess.Popen[str]:
     """A run that has written so many chunks."""
-    process = subprocess.Popen(command(out, processes), cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command(out, processes), cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heeds_ctrl_c
+    )
     deadline = time.monotonic() + 200
     while sum(f.read_bytes().count(b"\n") for f in (out / JOURNALS).glob("*.jsonl")) < lines:
         assert process.poll() is None, process.stderr.read()

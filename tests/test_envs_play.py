@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import heeds_ctrl_c
 from game import filler, make_session, shop
 from typer.testing import CliRunner
 
@@ -624,7 +625,7 @@ def test_colours_only_on_a_terminal_that_wants_them(monkeypatch, given, coloured
 def start(save, *args, **env):
     return subprocess.Popen(
         [sys.executable, "-m", "envs", "play", "--seed", "3", "--save", str(save), *args], cwd=ROOT, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "HF_HUB_OFFLINE": "1", **env},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeds_ctrl_c, env={**os.environ, "HF_HUB_OFFLINE": "1", **env},
     )  # fmt: skip
 
 

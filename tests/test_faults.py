@@ -15,6 +15,7 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
+from conftest import heeds_ctrl_c
 
 from envs.chat import Message, get_chat
 from envs.config import UserError
@@ -215,7 +216,9 @@ def test_ctrl_c_ends_a_run_whose_server_says_nothing(base, again, tmp_path):
         settings = again(server.address)
         file = tmp_path / "e.yaml"
         file.write_text(json.dumps(settings.model_dump(mode="json", exclude_unset=True)))
-        process = subprocess.Popen([sys.executable, "-m", "eval", "run", str(file)], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "eval", "run", str(file)], stderr=subprocess.PIPE, text=True, preexec_fn=heeds_ctrl_c
+        )
         while len(server.at) < 3:
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.05)
