@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from envs.config import ConfigError, Strict, read_yaml
 
 Status = Literal["verified", "configured-only"]
-"""Of a recipe: it has run as it stands, or only its resolution, its plan and the same code on small CPU ranks have."""
+"""Of a recipe: it has run, its first steps at least, on the hardware it is written for; or only small on CPU processes."""
 Strategy = Literal["single", "ddp", "fsdp2", "zero2", "zero3"]
 SHARDED: tuple[Strategy, ...] = ("fsdp2", "zero2", "zero3")
 ARCHITECTURES = ("llama", "qwen3")

@@ -143,7 +143,7 @@ class RLConfig(Strict):
     seed: int = 0
     wandb: Wandb = Wandb()
     status: Status | None = None
-    """Of a recipe: has it run as it stands?"""
+    """Of a recipe: has it run on the hardware it is written for?"""
     hardware: Hardware | None = None
     """The GPUs that a plan reckons with; ``null``: this machine."""
     model_size: ModelSize | None = None

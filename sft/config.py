@@ -127,7 +127,7 @@ class SFTStageConfig(Strict):
     world_size: int | None = Field(None, ge=1)
     """Processes expected; a launcher that started another number is refused."""
     status: Status | None = None
-    """Of a recipe: has it run as it stands?"""
+    """Of a recipe: has it run on the hardware it is written for?"""
     hardware: Hardware | None = None
     """The GPUs that a plan reckons with; ``null``: this machine."""
     model_size: ModelSize | None = None

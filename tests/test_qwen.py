@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envs.chat import Message, get_chat
+from envs.chat import get_chat
 from envs.policies import qwen, smollm2
 from envs.policies.smollm2 import ModelError, load_model, load_tokenizer
 
@@ -17,17 +17,6 @@ def test_the_ids_are_those_of_qwen3():
     assert ids == [151643, 151644, 151645, 151657, 151667, 151668]
     assert tokenizer.encode("hello world") == [14990, 1879]
     assert (tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.bos_token_id) == (151645, 151643, None)
-
-
-def test_our_chat_is_the_template_of_trl():
-    """Roles, order and line feeds as in the bundled Qwen3 template; thinking is off because no turn opens a think block."""
-    chat = get_chat("qwen")
-    messages = [("system", "be brief"), ("user", "你好"), ("assistant", "total=9500"), ("user", "and now?")]
-    ids = chat.render([Message(r, c) for r, c in messages])
-    told = chat.tokenizer.apply_chat_template(
-        [{"role": r, "content": c} for r, c in messages], tokenize=False, add_generation_prompt=True
-    )
-    assert chat.tokenizer.decode(ids) == told
 
 
 def test_text_survives_and_special_tokens_cannot_be_forged():
