@@ -122,9 +122,8 @@ class ChatML:
         return (*self.encode(text), self.end_id)
 
     def _host_uncached(self, role: str, content: str) -> tuple[int, ...]:
-        if role == "assistant" and self.hybrid:
-            return (*self.generation, *self.encode(content), self.end_id, *self.newline)
-        return (self.start_id, *self.encode(f"{role}\n{content}"), self.end_id, *self.newline)
+        opening = NO_THOUGHT if role == "assistant" and self.hybrid else ""
+        return (self.start_id, *self.encode(f"{role}\n{opening}{content}"), self.end_id, *self.newline)
 
     def message_ids(self, message: Message) -> tuple[int, ...]:
         """Ids of one message, the line feed after its end-of-turn token included."""
