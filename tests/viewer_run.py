@@ -54,3 +54,16 @@ def make_run(folder: Path, probes: int, sessions: int, *, families: tuple[str, .
     run(config)
     score(config)
     return config
+
+
+def meter_of(tab):
+    """What ``spent`` reads the processor time of a page's main thread from."""
+    meter = tab.context.new_cdp_session(tab)
+    meter.send("Performance.enable", {"timeDomain": "threadTicks"})
+    return meter
+
+
+def spent(meter) -> float:
+    """Processor time of the page's main thread so far, in milliseconds."""
+    found = {m["name"]: m["value"] for m in meter.send("Performance.getMetrics")["metrics"]}
+    return 1000 * found["TaskDuration"]

@@ -14,7 +14,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from viewer_run import ARMS, PAINTED, make_run
+from viewer_run import ARMS, PAINTED, make_run, meter_of, spent
 
 from eval.view import view
 
@@ -74,8 +74,7 @@ def test_size_and_times(page, tab):
     )
     tab.wait_for_function("gathered === ROWS.length", timeout=300_000)
     tab.evaluate(PAINTED)
-    meter = tab.context.new_cdp_session(tab)
-    meter.send("Performance.enable", {"timeDomain": "threadTicks"})
+    meter = meter_of(tab)
     times: dict[str, list[float]] = {name: [] for name in WITHIN}
     busy: dict[str, list[float]] = {name: [] for name in WITHIN}
 
@@ -107,9 +106,3 @@ def test_size_and_times(page, tab):
     for name, held in times.items():
         assert min(held) < WITHIN[name], name
         assert statistics.median(busy[name]) < WITHIN[name], name
-
-
-def spent(meter) -> float:
-    """Processor time of the page's main thread so far, in milliseconds."""
-    found = {m["name"]: m["value"] for m in meter.send("Performance.getMetrics")["metrics"]}
-    return 1000 * found["TaskDuration"]
