@@ -149,11 +149,13 @@ def run_stages(config: PipelineConfig, source: str, stop_after: str = "eval") ->
     from eval.report import report
     from eval.run import run as run_eval
     from eval.score import score
+    from eval.view import view
 
     with timings.stage("eval"):
         freeze(ev)
         run_eval(ev)
         results = score(ev)
+        view(ev)  # the report links to it
         report(ev, command=f"python pipeline.py {source}")
     return results
 

@@ -26,6 +26,7 @@ from eval.freeze import freeze
 from eval.report import report
 from eval.run import run
 from eval.score import score
+from eval.view import view
 
 DEMO = Path("runs/demo")
 """The folder that the config's model paths begin with."""
@@ -86,11 +87,12 @@ def _sessions(family: str) -> Iterator[Session]:
 
 
 def demo_run(config: EvalConfig, demo: Path, bases: int, sessions: int, command: str) -> Path:
-    """Draw, freeze, play, score, report; returns the page. After a new ``make demo`` earlier results are set aside."""
+    """Draw, freeze, play, score, report (with its page of episodes); returns the report. After a new ``make demo`` earlier results are set aside."""
     draw_suite(config, demo, bases, sessions)
     freeze(config, new=True)
     owed = sum(played.owed for played in run(config).values())
     if owed:
         raise UserError(f"{owed} episodes are owed after infrastructure errors (errors.jsonl): the same command tries them again")
     score(config)
+    view(config)  # the report links to it
     return report(config, command=command)

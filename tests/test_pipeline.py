@@ -105,6 +105,8 @@ def test_an_interrupted_run_goes_on_to_results_and_report(finished):
     assert results["paired"]
     assert "pair_success" in (finished / "report.md").read_text()
     page = (finished / "report.html").read_text()
+    assert (finished / "episodes.html").stat().st_size > 10_000
+    assert 'href="episodes.html#' in page  # the worst episodes, to step through
     assert "<svg" in page or "data:image/png" in page
     assert not re.search(r'(?:src|href)="(?!#|data:)', page), "the page loads something from outside itself"
 
