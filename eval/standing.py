@@ -10,12 +10,14 @@ State = Mapping[str, Any]
 
 
 def code_lines(frozen: State, starts: Mapping[str, Sequence[State]]) -> list[str]:
-    """Where the code stood at the freeze and at every start of every arm, each state once an arm: ``commit abc, dirty (2 files)``."""
-    lines = [f"freeze: {_code(frozen)}"]
+    """Where the code stood at the freeze and at the starts of every arm, arms of equal states in one line, each state once."""
+    told: dict[str, list[str]] = {}
     for arm, found in starts.items():
-        states = dict.fromkeys(map(_code, found))
-        lines.append(f"arm {arm}: {', then '.join(states) if states else 'not played'}")
-    return lines
+        told.setdefault(", then ".join(dict.fromkeys(map(_code, found))) or "not played", []).append(arm)
+    return [
+        f"freeze: {_code(frozen)}",
+        *(f"arm{'s' if len(arms) > 1 else ''} {', '.join(arms)}: {states}" for states, arms in told.items()),
+    ]
 
 
 def _code(state: State) -> str:

@@ -64,7 +64,8 @@ def _verdicts(inference: Mapping[str, Any]) -> dict[str, Any]:
         "A verdict needs all conditions at once: its p-value is the largest of theirs, adjusted by Holm over the judged arms. It is "
         "conditional on the families listed and on this backbone.",
     ]
-    return section("Verdicts", words, [table({"head": ["arm", "verdict", "what failed", "p", "p (Holm)"], "rows": rows})])
+    head = ["arm", "verdict", "what failed", "p", "p (Holm)"]
+    return section("Verdicts", words, [table({"head": head, "rows": rows, "words": True})])
 
 
 def _claims(inference: Mapping[str, Any]) -> dict[str, Any]:

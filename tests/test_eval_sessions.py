@@ -50,7 +50,7 @@ def test_scripts_show_floor_ceiling_and_what_read_back_gives(tmp_path):
     for needed in (
         "lock: `",
         "code: freeze: commit",
-        "code: arm gold: commit",
+        "code: arms expert-read, gold, bad, echo: commit",
         "temperature 0",
         "4/4 = 1.00 [0.40, 1.00]",
         "fold_omit",

@@ -34,9 +34,9 @@ def config(tmp_path):
 
 
 def test_the_code_of_freeze_and_arms_is_told():
-    assert code_lines(CLEAN, {"base": [CLEAN, CLEAN], "sft": [DIRTY, CLEAN], "rl": []}) == [
+    assert code_lines(CLEAN, {"base": [CLEAN, CLEAN], "sft": [DIRTY, CLEAN], "rl": [], "plain": [CLEAN]}) == [
         "freeze: commit aaaaaaaaaaaa, clean",
-        "arm base: commit aaaaaaaaaaaa, clean",
+        "arms base, plain: commit aaaaaaaaaaaa, clean",
         "arm sft: commit aaaaaaaaaaaa, dirty (2 files), then commit aaaaaaaaaaaa, clean",
         "arm rl: not played",
     ]
