@@ -8,12 +8,13 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from envs.config import ConfigError
 from envs.hardware import Hardware, Launch, read_launch
 from envs.memory import GIB, PHASES, Work, parts, peak
 
+C = TypeVar("C")
 MOST_REMEDIES = 6
 
 
@@ -134,6 +135,23 @@ def remedies(again: Callable[[Sequence[str]], Plan], changes: Iterable[Sequence[
         if fitting:
             return fitting
     return []
+
+
+def plan_or_refuse(
+    load: Callable[[Sequence[str]], C], plan: Callable[[C], Plan], changes: Callable[[C, Plan], Iterable[Sequence[str]]]
+) -> tuple[Plan, str]:
+    """The plan of a config and, where it doesn't fit, the refusal with what makes it fit ("" where it fits).
+
+    Args:
+        load: the config with further overrides.
+        plan: of a config.
+        changes: overrides that take less memory, the mildest first.
+    """
+    config = load([])
+    found = plan(config)
+    if found.fits:
+        return found, ""
+    return found, refusal(found, remedies(lambda more: plan(load(more)), changes(config, found)))
 
 
 def refusal(plan: Plan, found: Sequence[tuple[Sequence[str], float]]) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from envs.config import ConfigError, UserError, load_config
 from envs.hardware import Expect, Launch, size_of
 from envs.memory import BF16, FP32, GIB, Sampling, Work
-from envs.planning import Plan, launches, refusal, remedies, where_it_runs
+from envs.planning import Plan, launches, plan_or_refuse, where_it_runs
+from envs.policies.smollm2 import gpu_gib
 from envs.profiles import get_profile
 from rl.config import RLConfig, micro_batches
 
@@ -44,7 +45,7 @@ class Rows:
 
 def plan(config: RLConfig) -> Plan:
     """The plan of a run. Raises ConfigError where the config leaves something open that a plan needs."""
-    launch, device, limit = where_it_runs(config.hardware, config.world_size, _cuda_gib())
+    launch, device, limit = where_it_runs(config.hardware, config.world_size, gpu_gib())
     chunks = micro_batches(config, launch.gpus)
     size = size_of(config.model, config.model_size)
     profile = get_profile(config.profile)
@@ -215,23 +216,9 @@ def _tree(segments: Sequence[Segment]) -> tuple[int, int]:
     return tree.tokens.numel(), tree.sources.numel()
 
 
-def _cuda_gib() -> float | None:
-    import torch
-
-    return torch.cuda.get_device_properties(0).total_memory / GIB if torch.cuda.is_available() else None
-
-
 def report(path: Path, overrides: Sequence[str]) -> tuple[Plan, str]:
-    """The plan of a config and, where it doesn't fit, the refusal with what makes it fit ("" where it fits)."""
-    config = load_config(RLConfig, path, overrides)
-    found = plan(config)
-    if found.fits:
-        return found, ""
-
-    def again(more: Sequence[str]) -> Plan:
-        return plan(load_config(RLConfig, path, [*overrides, *more]))
-
-    return found, refusal(found, remedies(again, _changes(config, found)))
+    """The plan of a config file and its refusal, as :func:`envs.planning.plan_or_refuse` gives them."""
+    return plan_or_refuse(lambda more: load_config(RLConfig, path, [*overrides, *more]), plan, _changes)
 
 
 def _changes(config: RLConfig, found: Plan) -> list[list[str]]:

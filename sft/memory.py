@@ -10,8 +10,9 @@ from typing import Any
 
 from envs.config import UserError, load_config
 from envs.hardware import Launch, size_of
-from envs.memory import BF16, FP32, GIB, NF4, Work
-from envs.planning import Plan, launches, refusal, remedies, where_it_runs
+from envs.memory import BF16, FP32, NF4, Work
+from envs.planning import Plan, launches, plan_or_refuse, where_it_runs
+from envs.policies.smollm2 import gpu_gib
 from sft.config import SFTStageConfig, check_trainer
 
 TILE = (4096, 32_768)
@@ -33,7 +34,7 @@ def plan(config: SFTStageConfig, where: str = "config") -> Plan:
     """The plan of a run. Raises ConfigError where the config leaves something open that a plan needs."""
     check_trainer(config.trainer, where)
     settings = config.trainer_settings
-    launch, device, limit = where_it_runs(config.hardware, config.world_size, _cuda_gib())
+    launch, device, limit = where_it_runs(config.hardware, config.world_size, gpu_gib())
     size = size_of(config.model, config.model_size)
     micro, chunks = int(settings["per_device_train_batch_size"]), int(settings["gradient_accumulation_steps"])
     checkpointing = bool(settings["gradient_checkpointing"])
@@ -139,23 +140,11 @@ def _fast_bf16() -> bool:
     return fast_bf16()
 
 
-def _cuda_gib() -> float | None:
-    import torch
-
-    return torch.cuda.get_device_properties(0).total_memory / GIB if torch.cuda.is_available() else None
-
-
 def report(path: Path, overrides: Sequence[str]) -> tuple[Plan, str]:
-    """The plan of a config and, where it doesn't fit, the refusal with what makes it fit ("" where it fits)."""
-    config = load_config(SFTStageConfig, path, overrides)
-    found = plan(config, str(path))
-    if found.fits:
-        return found, ""
-
-    def again(more: Sequence[str]) -> Plan:
-        return plan(load_config(SFTStageConfig, path, [*overrides, *more]))
-
-    return found, refusal(found, remedies(again, _changes(config, found)))
+    """The plan of a config file and its refusal, as :func:`envs.planning.plan_or_refuse` gives them."""
+    return plan_or_refuse(
+        lambda more: load_config(SFTStageConfig, path, [*overrides, *more]), lambda config: plan(config, str(path)), _changes
+    )
 
 
 def _changes(config: SFTStageConfig, found: Plan) -> list[list[str]]:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from envs.policies.hf import Sampled
+from envs.policies.sampler import Sampled
 from envs.policies.smollm2 import load_tokenizer
 from envs.policies.vllm import _waves
 from rl import engine as module

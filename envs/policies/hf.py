@@ -28,25 +28,10 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from envs.policies.base import seed_number
-from envs.policies.smollm2 import END_OF_TEXT, IM_END, load_model, load_tokenizer
+from envs.policies.sampler import Sampled, Sampler
+from envs.policies.smollm2 import load_model, load_tokenizer
 
 _GROUPED = "grouped_decode"
-
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """One sampled turn.
-
-    Attributes:
-        ids: the sampled ids, the stop token (``<|im_end|>`` or ``<|endoftext|>``) included if it was reached.
-        logps: log-probability of each id under the distribution it was drawn from (at temperature 0: of the unscaled
-            softmax), or None if not asked for.
-        cut: the token cap ended the turn.
-    """
-
-    ids: list[int]
-    logps: list[float] | None
-    cut: bool
 
 
 @dataclass(slots=True)
@@ -75,7 +60,7 @@ class _Row:
         return len(self.context) - self.reused
 
 
-class HFPolicy:
+class HFPolicy(Sampler):
     """A model that plays turns.
 
     Args:
@@ -109,21 +94,15 @@ class HFPolicy:
         named = isinstance(model, str | Path)
         if tokenizer is None and not named:
             raise ValueError("tokenizer: required with a loaded model: pass the model's own")
-        if max_new_tokens < 1 or batch_size < 1 or temperature < 0 or not 0 < top_p <= 1 or reuse_tokens < 0:
-            raise ValueError(
-                f"max_new_tokens={max_new_tokens}, batch_size={batch_size}, temperature={temperature}, top_p={top_p}, "
-                f"reuse_tokens={reuse_tokens}: need at least 1, at least 1, at least 0, within (0, 1], at least 0"
-            )
-        self.tokenizer = tokenizer if tokenizer is not None else load_tokenizer(model)
+        if batch_size < 1 or reuse_tokens < 0:
+            raise ValueError(f"batch_size={batch_size}, reuse_tokens={reuse_tokens}: need at least 1, at least 0")
+        chosen = tokenizer if tokenizer is not None else load_tokenizer(model)
+        super().__init__(chosen, max_new_tokens, temperature, top_p, seed)
         self.model = load_model(model, dtype=dtype, device=device) if named else model
-        self.max_new_tokens, self.temperature, self.top_p = max_new_tokens, temperature, top_p
-        self.seed, self.batch_size, self.reuse_tokens = seed, batch_size, reuse_tokens
-        known = self.tokenizer.get_vocab()
-        self.stop_ids = frozenset(known[token] for token in (IM_END, END_OF_TEXT) if token in known)
+        self.batch_size, self.reuse_tokens = batch_size, reuse_tokens
         config = self.model.config.get_text_config()
-        self._limit: int = getattr(config, "max_position_embeddings", None) or 1 << 30
+        self.limit = getattr(config, "max_position_embeddings", None) or 1 << 30
         self._layers: int = config.num_hidden_layers
-        self._calls = 0
         self._kept: list[_Held] = []  # least recently made first
         self._version = -1
 
@@ -131,31 +110,11 @@ class HFPolicy:
         """Drop kept keys and values; needed after a change of weights made behind autograd's back."""
         self._kept.clear()
 
-    def generate(
-        self,
-        contexts: Sequence[Sequence[int]],
-        return_logps: bool = False,
-        *,
-        seeds: Sequence[int | str] | None = None,
-        max_new_tokens: int | None = None,
-    ) -> list[Sampled]:
-        """Sample one turn after each context (non-empty lists of ids); results come in the order of ``contexts``.
-
-        ``seeds`` gives each context its own stream, whatever was called before (a resumed run then samples what an
-        uninterrupted one would have); ``max_new_tokens`` lowers or raises the cap for this call. Raises ValueError for an
-        empty context, one that fills the model's positions, or log-probs with ``top_p`` below 1.
-        """
-        if return_logps and self.top_p < 1:
-            raise ValueError(f"top_p={self.top_p}: log-probs need top_p=1")
-        if seeds is None:
-            seeds = [f"{self.seed}/{self._calls}/{i}" for i in range(len(contexts))]
-        self._calls += 1
-        rows = []
-        for i, (context, seed) in enumerate(zip(contexts, seeds, strict=True)):
-            cap = min(max_new_tokens or self.max_new_tokens, self._limit - len(context))
-            if not len(context) or cap < 1:
-                raise ValueError(f"context {i}: {len(context)} tokens, need 1 to {self._limit - 1}: shorten the view")
-            rows.append(_Row(i, np.asarray(context, dtype=np.int64), cap, _stream(str(seed), self.model.device)))
+    def sample(self, contexts: Sequence[Sequence[int]], asked: Sequence[tuple[int, str]], return_logps: bool) -> list[Sampled]:
+        rows = [
+            _Row(i, np.asarray(context, dtype=np.int64), cap, _stream(seed, self.model.device))
+            for i, (context, (cap, seed)) in enumerate(zip(contexts, asked, strict=True))
+        ]
         training = self.model.training
         self.model.eval()
         try:
@@ -163,7 +122,7 @@ class HFPolicy:
                 self._play(rows, return_logps)
         finally:
             self.model.train(training)
-        return [Sampled(row.ids, row.logps if return_logps else None, row.ids[-1] not in self.stop_ids) for row in rows]
+        return [self.turn(row.ids, row.logps if return_logps else None) for row in rows]
 
     def _play(self, rows: list[_Row], want_logps: bool) -> None:
         version = sum(parameter._version for parameter in self.model.parameters())

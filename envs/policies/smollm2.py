@@ -157,6 +157,13 @@ def pick_dtype(device: str) -> str:
     return "bfloat16" if any(probe() for probe in probes) else "float32"
 
 
+def gpu_gib() -> float | None:
+    """Memory of this machine's first GPU, in GiB; None without one."""
+    import torch
+
+    return torch.cuda.get_device_properties(0).total_memory / 2**30 if torch.cuda.is_available() else None
+
+
 @contextlib.contextmanager
 def _no_bars() -> Iterator[None]:
     """Silence transformers' progress bars inside the block."""

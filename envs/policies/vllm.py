@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from envs.policies.base import seed_number
 from envs.policies.endpoint import Endpoint, EndpointError, at_once
-from envs.policies.hf import Sampled
-from envs.policies.smollm2 import END_OF_TEXT, IM_END, ModelError, load_tokenizer, pick_dtype, resolve_model
+from envs.policies.sampler import Sampled, Sampler
+from envs.policies.smollm2 import ModelError, load_tokenizer, pick_dtype, resolve_model
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -31,50 +31,24 @@ LOGPROBS_MODE = "processed_logprobs"
 REMEDY = 'pip install -e ".[vllm]" on a CUDA machine; on a CPU run make test-vllm once, which makes .venv-vllm'
 
 
-class _Requests:
-    """What both ways of asking share: settings, stop ids, and the checks of a call's contexts."""
+class _Requests(Sampler):
+    """Requests as vLLM takes them, in process and through a server."""
 
     def __init__(
         self, name: str | Path | None, tokenizer: Any, max_new_tokens: int, temperature: float, top_p: float, seed: int
     ) -> None:
-        if max_new_tokens < 1 or temperature < 0 or not 0 < top_p <= 1:
-            raise ValueError(
-                f"max_new_tokens={max_new_tokens}, temperature={temperature}, top_p={top_p}: need at least 1, at least 0, within (0, 1]"
-            )
         if tokenizer is None and name is None:
             raise ValueError("tokenizer: required with a running engine: pass the model's own")
-        self.tokenizer = tokenizer if tokenizer is not None else load_tokenizer(name or "")
-        self.max_new_tokens, self.temperature, self.top_p, self.seed = max_new_tokens, temperature, top_p, seed
-        known = self.tokenizer.get_vocab()
-        self.stop_ids = frozenset(known[token] for token in (IM_END, END_OF_TEXT) if token in known)
-        self._limit = 1 << 30
-        self._calls = 0
+        super().__init__(
+            tokenizer if tokenizer is not None else load_tokenizer(name or ""), max_new_tokens, temperature, top_p, seed
+        )
 
-    def forget(self) -> None:
-        """Nothing: the engine's prefix cache is reset by whoever changes its weights."""
-
-    def _settings(
-        self, contexts: Sequence[Sequence[int]], return_logps: bool, seeds: Sequence[int | str] | None, max_new_tokens: int | None
-    ) -> list[dict[str, Any]]:
-        """Sampling settings of each context, by their common names. Raises ValueError as ``HFPolicy.generate`` does."""
-        if return_logps and self.top_p < 1:
-            raise ValueError(f"top_p={self.top_p}: log-probs need top_p=1")
-        if seeds is None:
-            seeds = [f"{self.seed}/{self._calls}/{i}" for i in range(len(contexts))]
-        self._calls += 1
-        found = []
-        for i, (context, seed) in enumerate(zip(contexts, seeds, strict=True)):
-            cap = min(max_new_tokens or self.max_new_tokens, self._limit - len(context))
-            if not len(context) or cap < 1:
-                raise ValueError(f"context {i}: {len(context)} tokens, need 1 to {self._limit - 1}: shorten the view")
-            found.append(
-                {"max_tokens": cap, "seed": seed_number(str(seed)), "temperature": self.temperature, "top_p": self.top_p}
-            )
-        return found
-
-    def _sampled(self, ids: Sequence[int], logps: list[float] | None) -> Sampled:
-        held = list(ids)
-        return Sampled(held, logps, held[-1] not in self.stop_ids)
+    def _settings(self, asked: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
+        """Sampling settings of each context, by the names that engine and server share."""
+        return [
+            {"max_tokens": cap, "seed": seed_number(seed), "temperature": self.temperature, "top_p": self.top_p}
+            for cap, seed in asked
+        ]
 
 
 class VLLMPolicy(_Requests):
@@ -110,27 +84,19 @@ class VLLMPolicy(_Requests):
     ) -> None:
         super().__init__(model, tokenizer, max_new_tokens, temperature, top_p, seed)
         self.llm = llm if llm is not None else _engine(model or "", dtype, seed, max_model_len, memory_share)
-        self._limit = int(self.llm.llm_engine.model_config.max_model_len)
+        self.limit = int(self.llm.llm_engine.model_config.max_model_len)
         self._room = _room(self.llm.llm_engine.vllm_config)
 
     def close(self) -> None:
         """Stop the engine and its process."""
         self.llm.llm_engine.engine_core.shutdown()
 
-    def generate(
-        self,
-        contexts: Sequence[Sequence[int]],
-        return_logps: bool = False,
-        *,
-        seeds: Sequence[int | str] | None = None,
-        max_new_tokens: int | None = None,
-    ) -> list[Sampled]:
-        """Sample one turn after each context, as :meth:`envs.policies.hf.HFPolicy.generate` does."""
+    def sample(self, contexts: Sequence[Sequence[int]], asked: Sequence[tuple[int, str]], return_logps: bool) -> list[Sampled]:
         from vllm import SamplingParams
 
         settings = [
             SamplingParams(**each, stop_token_ids=sorted(self.stop_ids), logprobs=0 if return_logps else None, detokenize=False)
-            for each in self._settings(contexts, return_logps, seeds, max_new_tokens)
+            for each in self._settings(asked)
         ]
         prompts = [{"prompt_token_ids": list(context)} for context in contexts]
         turns = []
@@ -138,7 +104,7 @@ class VLLMPolicy(_Requests):
             for output in self.llm.generate(prompts[part], settings[part], use_tqdm=False):
                 ids, found = output.outputs[0].token_ids, output.outputs[0].logprobs
                 logps = [found[i][token].logprob for i, token in enumerate(ids)] if return_logps else None
-                turns.append(self._sampled(ids, logps))
+                turns.append(self.turn(ids, logps))
         return turns
 
 
@@ -231,7 +197,7 @@ class VLLMServerPolicy(_Requests):
         self._patience = (timeout, retries, backoff, api_key_env)
         self._loop = asyncio.Runner()
         self._client: AsyncOpenAI | None = None
-        self.served, self._limit = self._run(self._who(served))
+        self.served, self.limit = self._run(self._who(served))
         self._endpoint = Endpoint(self.base_url, self.served, *self._patience)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -265,19 +231,12 @@ class VLLMServerPolicy(_Requests):
             )
         return name, int(getattr(models[name], "max_model_len", None) or 1 << 30)
 
-    def generate(
-        self,
-        contexts: Sequence[Sequence[int]],
-        return_logps: bool = False,
-        *,
-        seeds: Sequence[int | str] | None = None,
-        max_new_tokens: int | None = None,
-    ) -> list[Sampled]:
-        """Sample one turn after each context, as :meth:`envs.policies.hf.HFPolicy.generate` does.
+    def sample(self, contexts: Sequence[Sequence[int]], asked: Sequence[tuple[int, str]], return_logps: bool) -> list[Sampled]:
+        """As of every engine.
 
         Raises EndpointError when a request fails on every try, or the server read other ids than it was sent.
         """
-        settings = self._settings(contexts, return_logps, seeds, max_new_tokens)
+        settings = self._settings(asked)
         return list(self._run(self._ask_all(contexts, settings, return_logps)))
 
     async def _ask_all(self, contexts: Sequence[Sequence[int]], settings: Sequence[dict[str, Any]], logps: bool) -> list[Sampled]:
@@ -301,4 +260,4 @@ class VLLMServerPolicy(_Requests):
                 f"{self.base_url}: model {self.served!r}: read {len(read)} ids of {len(context)}: no vLLM server of this model? Use "
                 "endpoint: chat for any other"
             )
-        return self._sampled(choice.token_ids, list(choice.logprobs.token_logprobs) if logps else None)
+        return self.turn(choice.token_ids, list(choice.logprobs.token_logprobs) if logps else None)
