@@ -13,6 +13,8 @@ import pytest
 
 from envs.chat import ChatML
 
+pytest.register_assert_rewrite("grammar_json")  # a check that fails there shows its values, as in a test file
+
 
 @pytest.fixture(scope="session")
 def chat() -> ChatML:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import replace
 
 import pytest
 from game import Game, filler, make_session, roomy
+from manager_talks import NOISE, conversation, shown
 
 from envs.chat import Message
-from envs.episode import Episode, play
-from envs.log import Log
 from envs.managers import MANAGERS, Layered, get_manager, layered
-from envs.managers.base import Record, messages_of, records_of, sentences, trimmed
-from envs.managers.tables import trim_result
-from envs.policies.base import Sampled
-from envs.policies.expert import Expert
-from envs.profiles import get_profile
+from envs.managers.base import messages_of, records_of, sentences
 from envs.scoring import score
 from envs.segments import record
-from envs.tasks import FAMILIES
 from envs.trajectory import view_hash
 
 PURE = [n for n in sorted(MANAGERS) if n not in ("layered", "llm_summary")]
@@ -97,20 +90,11 @@ def test_the_question_stays_beside_the_newest_exchange_of_a_long_tool_loop(chat)
         assert "Item 11." in game.body
 
 
+def test_a_dot_within_a_word_ends_no_sentence():
+    assert sentences("We run 8.4.19 since May. Is v2.0 out? Yes.") == ("We run 8.4.19 since May.", "Is v2.0 out?", "Yes.")
+
+
 # ---- on a plain list of messages ---------------------------------------------------------------------------------------------------
-
-
-def conversation(*turns: str, system: str = "You are an assistant.", question: str = "What was it?") -> list[dict[str, str]]:
-    """Turns ``user: …``, ``tool: …`` or ``assistant: …``, then the question."""
-    messages = [{"role": "system", "content": system}]
-    for turn in turns:
-        role, text = turn.split(": ", 1)
-        messages.append({"role": role, "content": text})
-    return [*messages, {"role": "user", "content": question}]
-
-
-def shown(name: str, messages: list[dict[str, str]], budget: int) -> str:
-    return "\n".join(m["content"] for m in get_manager(name)(messages, budget)[:-1])
 
 
 def test_a_plain_list_comes_back_as_a_plain_list(chat):
@@ -144,7 +128,6 @@ def test_a_bad_message_is_named(bad):
 
 # ---- what each must win and must lose -------------------------------------------------------------------------------------------------
 
-NOISE = [f"user: {filler(7, i)}" if i % 2 == 0 else f"assistant: {filler(5, i + 3)}" for i in range(16)]
 EARLY = "tool: The root cause is in the gateway. The variable is tenant_id. Four hundred orders were touched."
 LATE = "tool: The fix went live at 16:40 with build 7731."
 BUDGET = 330
@@ -317,260 +300,3 @@ def test_a_failed_summary_is_not_taken_for_one(chat):
     assert "summary:" not in game.system
     assert "error 529" not in game.system
     assert "AP-7743" in game.body
-
-
-# ---- layered: store, triggers, health ----------------------------------------------------------------------------------------------------
-
-
-def test_each_trigger_sets_off_a_compression(chat):
-    count = chat.count
-    many = records_of(_log([("user", "hello")] * 22))
-    assert Layered().triggers(many, 10, 10_000, count) == ["turns"]
-    assert Layered().triggers(many[:3], 7000, 10_000, count) == ["fill"]
-    big = records_of(_log([("tool", filler(60)), ("user", "a"), ("assistant", "b"), ("user", "c")]))
-    assert Layered().triggers(big, 10, 1000, count) == ["result"]
-    assert not Layered().triggers(big, 10, 100_000, count), "scaled to the budget"
-
-
-def _log(entries) -> Log:
-    log = Log()
-    for role, text in entries:
-        log.append(role, text, window="w1", run=0)
-    return log
-
-
-def test_user_over_tool_over_inference():
-    manager = Layered()
-    manager.take(
-        records_of(_log([("user", "The budget is 9800."), ("tool", "The budget is 9000."), ("assistant", "The budget is 8000.")]))
-    )
-    assert [(f.value, f.source, f.status) for f in manager.store.facts] == [
-        ("9800", "user", "active"), ("9000", "tool", "pending"), ("8000", "inference", "candidate"),
-    ]  # fmt: skip
-    manager.take(
-        records_of(
-            _log(
-                [
-                    ("user", "The budget is 9800."),
-                    ("tool", "The budget is 9000."),
-                    ("assistant", "The budget is 8000."),
-                    ("user", "The budget is now 9100."),
-                ]
-            )
-        )
-    )
-    assert [f.value for f in manager.store.active()] == ["9100"]
-    assert manager.store.count("expired") == 1
-
-
-def test_a_tools_newer_value_replaces_a_tools_older_one():
-    manager = Layered()
-    manager.take(records_of(_log([("tool", "The delivery date is 4 March."), ("tool", "The delivery date is now 9 March.")])))
-    assert [f.value for f in manager.store.active()] == ["9 March"]
-
-
-def test_the_working_layer_is_emptied_when_the_task_ends():
-    manager = Layered()
-    manager.take(records_of(_log([("user", "The budget is 9800."), ("user", "That is all, new task please.")])))
-    assert not manager.store.facts
-
-
-def test_instructions_stay_in_every_request():
-    turns = ["user: Never name the customer Fennel in a note.", "assistant: ok", *NOISE, *NOISE]
-    text = shown("layered", conversation(*turns), 500)
-    assert "Never name the customer Fennel" in text
-
-
-def big_history() -> list[dict[str, str]]:
-    return conversation(*[f"{r}: {filler(6, 3 * i)}" for i in range(12) for r in ("user", "assistant")])
-
-
-def test_bloat_is_repaired_by_compression():
-    tight = Layered()
-    out = tight([{"role": "system", "content": filler(32)}, *big_history()[1:]], 420)
-    assert "compressed" in tight.requests[-1].repairs
-    assert tight.requests[-1].health.bloat > 0.7
-    assert out[-1]["content"] == "What was it?"
-
-
-def test_redundancy_is_repaired_by_dropping_repeats():
-    policy = f"tool: Policy: {filler(12)}"
-    turns = [t for n in range(4) for t in (f"user: Question {n}?", f"assistant: lookup {n}", policy)]
-    manager = Layered()
-    text = "\n".join(m["content"] for m in manager(conversation(*turns), 4000))
-    assert manager.requests[-1].health.redundancy > 0.15
-    assert "removed repeats" in manager.requests[-1].repairs
-    assert text.count("Policy:") == 1
-
-
-def test_stale_facts_are_purged():
-    turns = [f"user: The budget is {9000 + n}." for n in range(4)]
-    manager = Layered()
-    manager(conversation(*turns), 4000)
-    assert manager.requests[-1].health.stale > 0.1
-    assert "purged expired facts" in manager.requests[-1].repairs
-    assert [f.value for f in manager.store.facts] == ["9003"]
-
-
-def test_conflicts_are_settled_by_the_rules():
-    source = Layered()
-    source.take(records_of(_log([("user", "The gate is 7 today."), ("tool", "The gate is 9 today.")])))
-    both = [replace(f, status="active") for f in source.store.facts]
-    manager = Layered(facts=both)
-    manager(conversation("user: hello"), 500)
-    assert manager.requests[-1].health.conflicts == 1
-    assert "settled conflicts" in manager.requests[-1].repairs
-    assert [(f.value, f.source) for f in manager.store.active()] == [("7", "user")]
-
-
-def test_every_request_is_recorded():
-    manager = Layered()
-    for n in range(1, 4):
-        manager(conversation(*[f"user: The budget is {9000 + i}." for i in range(n)]), 400)
-    kept = [r.as_dict() for r in manager.requests]
-    assert [r["request_id"] for r in kept] == ["req_1", "req_2", "req_3"]
-    assert set(kept[0]) == {
-        "request_id", "total_tokens", "window_limit", "message_count", "fact_count", "expired_count", "compression_count", "health", "repairs",
-    }  # fmt: skip
-    assert all(r["window_limit"] == 400 and 0 < r["total_tokens"] <= 400 for r in kept)
-
-
-def test_rows_are_aggregated_before_they_are_cut():
-    rows = [{"id": n, "category": "AB"[n % 2], "amount": n} for n in range(5000)]
-    text = trim_result(json.dumps(rows))
-    assert "5000 rows: id, category, amount" in text
-    assert f"amount by category: A {sum(range(0, 5000, 2))}, B {sum(range(1, 5000, 2))}" in text
-    assert len(text) < 600
-    table = "\n".join(["id,category,amount", *(f"{r['id']},{r['category']},{r['amount']}" for r in rows[:200])])
-    assert "200 rows" in trim_result(table)
-    assert trim_result("plain words, nothing else") == "plain words, nothing else"
-    wide = json.dumps({f"k{n}": n for n in range(40)})
-    assert json.loads(trim_result(wide))["…"] == "20 more fields"
-    assert trim_result("[broken") == "[broken"
-    assert trim_result("{broken") == "{broken"
-
-
-# ---- as arms ---------------------------------------------------------------------------------------------------------------------------
-
-
-def test_whole_sessions_end_under_every_manager(chat):
-    """What stands in the view, not what the scripted expert makes of it: it cannot read the heads."""
-    plain, in_view = replace(get_profile("plain@1"), view_budget=900), {}
-    for name in MANAGERS:
-        episodes = [
-            Episode(m.generate(seed), plain, chat, manager=get_manager(name))
-            for m in FAMILIES.values()
-            for seed in range(200, 206)
-        ]
-        play(episodes, Summariser(chat))
-        results = [score(e.trajectory("expert")) for e in episodes]
-        assert {r.reason for r in results} == {"answered"}, name
-        assert all(i.tokens_in <= 900 for e in episodes for i in e.inferences)
-        assert episodes[0].trajectory("expert").manager == name
-        in_view[name] = sum(c.in_view for r in results for c in r.checks)
-    assert in_view["pinned"] > in_view["truncate"] > in_view["recent"] - 1
-
-
-class Summariser(Expert):
-    """The expert, which answers a request for a summary with the first words of what it is shown."""
-
-    def act(self, views):
-        turns = []
-        for view in views:
-            if view.messages[0].content.startswith("Summarise"):
-                text = " ".join(view.messages[1].content.split()[:40])
-                turns.append(Sampled(self.chat.turn_ids(text), text))
-            else:
-                turns += super().act([view])
-        return turns
-
-
-# ---- the bench -------------------------------------------------------------------------------------------------------------------------
-
-
-def test_the_bench_finds_every_answer_in_the_whole_history_and_less_in_each_manager(chat):
-    """The positive control: with everything in view, everything that is asked stands there."""
-    from envs.manager_bench import bench
-
-    rows = {r.name: r for r in bench(16, 600)}
-    assert set(rows) == {"whole", *MANAGERS} - {"llm_summary"}
-    whole = rows.pop("whole")
-    assert whole.present == whole.asked
-    assert sum(whole.asked.values()) > 40
-    for row in rows.values():
-        assert row.asked == whole.asked
-        assert 0 < row.tokens < whole.tokens == row.plain
-        assert sum(row.present.values()) <= sum(whole.present.values())
-    assert sum(rows["recent"].present.values()) < sum(rows["pinned"].present.values())
-
-
-def test_the_bench_counts_what_a_model_reads_and_writes_for_its_summaries(chat):
-    from envs.manager_bench import ManagerRow, bench_sessions, measure
-
-    asked = []
-
-    def summarise(messages):
-        asked.append(messages)
-        return "one two three four five"
-
-    bare, told = ManagerRow("truncate"), ManagerRow("llm_summary")
-    for session in bench_sessions(4):
-        measure(get_manager("truncate"), session, 600, chat, bare, None)
-        measure(get_manager("llm_summary"), session, 600, chat, told, summarise)
-    assert asked
-    assert told.tokens > sum(len(chat.render(m)) for m in asked)
-
-
-def test_the_command_prints_and_writes_the_table(tmp_path):
-    from typer.testing import CliRunner
-
-    from envs.__main__ import app
-
-    file = tmp_path / "managers.md"
-    result = CliRunner().invoke(app, ["managers", "--sessions", "2", "--write", str(file)])
-    assert result.exit_code == 0, result.output
-    text = file.read_text()
-    assert "Made with `python -m envs managers --sessions 2 --budget 768 --summarise 0 --lang en`" in text
-    for name in MANAGERS:
-        assert f"`{name}`" in text
-    for name in set(MANAGERS) - {"llm_summary"}:
-        assert f"| {name} | 2 |" in text
-
-
-def test_the_documented_table_has_every_manager_on_five_hundred_sessions():
-    from pathlib import Path
-
-    text = (Path(__file__).parents[1] / "docs" / "managers.md").read_text()
-    for name in set(MANAGERS) - {"llm_summary"}:
-        assert f"| {name} | 500 |" in text
-    assert "| llm_summary |" in text
-
-
-def test_a_dot_within_a_word_ends_no_sentence():
-    assert sentences("We run 8.4.19 since May. Is v2.0 out? Yes.") == ("We run 8.4.19 since May.", "Is v2.0 out?", "Yes.")
-
-
-def test_totals_of_large_tables_are_exact():
-    rows = [{"shop": f"s{n % 3}", "sales": 1_000_003 + n} for n in range(400)]
-    text = trim_result(json.dumps(rows))
-    assert str(sum(r["sales"] for r in rows)) in text
-
-
-def test_layered_shows_a_fact_whose_record_stands_in_a_cut_exchange(chat):
-    """A tail that begins in mid-exchange is not shown to the end, so what it says must stand among the facts."""
-    manager = get_manager("layered")
-    records = [
-        Record("user", "Start. " + filler(20, 1), 1),
-        Record("assistant", "ok", 2),
-        Record("user", "What are the sales?", 3),
-        Record("assistant", "query sales", 4),
-        Record("tool", "Sales of Q1 are 231775. " + filler(30, 2), 5),
-        Record("assistant", "The sales are 231775.", 6),
-        Record("user", "And now? " + filler(4, 3), 7),
-    ]
-    for budget in range(140, 420, 20):
-        picked, _ = manager._decide(records, budget, chat, "s")
-        if manager.compressions:
-            head, kept = trimmed("s", picked, records[-1:], budget, chat)
-            assert "231775" in head + "".join(r.text for r in kept), budget
-    assert manager.compressions
