@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -13,7 +14,9 @@ import pytest
 
 from envs.chat import ChatML
 
-pytest.register_assert_rewrite("grammar_json")  # a check that fails there shows its values, as in a test file
+pytest.register_assert_rewrite("game", "grammar_json")  # a check that fails there shows its values, as in a test file
+
+SMALL = Path(__file__).parent / "sessions_small.jsonl"
 
 
 @pytest.fixture(scope="session")

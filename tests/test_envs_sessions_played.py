@@ -1,22 +1,21 @@
-"""Session files: read, checked, judged, and played under every condition. The shared cases are used where they lie, never copied."""
+"""Sessions played under every condition, and the command that does it. The shared cases are used where they lie, never copied."""
 
 from __future__ import annotations
 
-import copy
-import json
 import os
 import re
 from pathlib import Path
 
 import pytest
+from conftest import SMALL
 from typer.testing import CliRunner
 
-from envs import session_score, sessions_cli
+from envs import sessions_cli
 from envs.__main__ import app
 from envs.episode import play
 from envs.policies.base import Sampled
 from envs.policies.sessions import Echo, EvidenceReader, Says
-from envs.runs import DataError, read_jsonl
+from envs.runs import read_jsonl
 from envs.session_run import CONDITIONS, CaseEpisode, CaseRecord, conditions_of, run_cases, summarise
 from envs.sessions import load, says, score
 from envs.show import show_trajectory
@@ -24,7 +23,6 @@ from envs.trajectory import view_hash
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("CTXCTL_SHARED") or ROOT / "../shared")
-SMALL = ROOT / "tests" / "sessions_small.jsonl"
 CASES = SHARED / "cases" / "cases.jsonl"
 DATA = sorted((SHARED / "data").glob("*.jsonl"))
 IDS = [
@@ -273,204 +271,23 @@ def test_long_evidence_is_read_page_by_page(small, chat):
     assert sessions_cli.reachable(case, chat) == [1]
 
 
-# -- judging ---------------------------------------------------------------------------------------------------------
-
-
-def judged(reply, check, value, **more):
-    case = load(SMALL)[4]
-    expected = case.expected.model_copy(update={"check": check, "value": value, "aliases": [], "forbidden": [], **more})
-    return score(case.model_copy(update={"expected": expected}), reply)
-
-
-@pytest.mark.parametrize(
-    ("reply", "check", "value", "more", "right"),
-    [
-        ("  'A-1,\n 5'. ", "exact", "a-1, 5", {}, True),
-        ("A-1, 5!", "exact", "a-1, 5", {}, False),
-        ("49", "exact", 49, {}, True),
-        ("gate 5", "exact", "5", {"aliases": ["gate 5"]}, True),
-        ("b, not a", "exact", "b, not a", {"forbidden": ["A"]}, False),
-        ("310", "all_of", ["31"], {}, False),
-        ("31_0", "all_of", ["31"], {}, False),
-        ("x31é", "all_of", ["31"], {}, False),
-        ("(31); B7", "all_of", ["b7", "31"], {}, True),
-        ("310, then 31", "all_of", ["31"], {}, True),
-        ("June 4", "all_of", [["4 June", "june  4"]], {}, True),
-        ("low tide, pier 3", "all_of", ["Low tide, pier 3", "x"], {}, False),
-        ("  T = 25 ", "regex", ["^t\\s*=\\s*25$"], {}, True),
-        ("a\nb", "regex", ["a.b", "B"], {}, True),
-        ("a\nb", "regex", ["a.b", "c"], {}, False),
-        ('so: {"n": 2, "l": ["B.", "a"]} or {"n": 3}', "json", {"l": ["a", "b"], "n": 2}, {}, True),
-        ('{"n": 3} or {"n": 2}', "json", {"n": 2}, {}, False),
-        ("[broken, [1, 2]", "json", [2, 1], {}, True),
-        ("[1, 1, 2]", "json", [1, 2, 2], {}, False),
-        ('{"N": 2}', "json", {"n": 2}, {}, False),
-        ("nothing", "json", {"n": 2}, {}, False),
-        ('["x"]', "json", ["y"], {"aliases": [["X"]]}, True),
-        ("[" * 50_000, "json", [1], {}, False),
-        ("[" * 900 + "]" * 900, "json", [1], {}, False),
-        ("[" * 9000 + "]" * 9000, "json", [1], {}, False),
-    ],
-)
-def test_checks(reply, check, value, more, right):
-    assert judged(reply, check, value, **more) is right
-
-
-def test_a_pattern_without_end_makes_the_reply_wrong(monkeypatch):
-    monkeypatch.setattr(session_score, "REGEX_SECONDS", 0.5)
-    assert judged("a" * 40 + "!", "regex", ["^(a+)+$"]) is False
-    assert judged("x" * 200_000, "all_of", ["y"]) is False
-
-
-# -- files with mistakes ---------------------------------------------------------------------------------------------
-
-GOOD = json.loads(SMALL.read_text(encoding="utf-8").splitlines()[0])
-
-
-def changed(path, value=...):
-    """The first small session with one place changed, or taken out."""
-    case = copy.deepcopy(GOOD)
-    *way, last = path.split(".")
-    at = case
-    for step in way:
-        at = at[int(step)] if isinstance(at, list) else at[step]
-    last = int(last) if isinstance(at, list) else last
-    if value is ...:
-        del at[last]
-    else:
-        at[last] = value
-    return json.dumps(case, ensure_ascii=False)
-
-
-PAIR = json.loads(SMALL.read_text(encoding="utf-8").splitlines()[1])
-RESULT = {"n": 8, "role": "tool", "call_id": "k1", "text": "again"}
-HOSTILE = {
-    "unknown key": (changed("expected.forbiden", []), "expected.forbiden", "did you mean 'forbidden'?"),
-    "unknown key of an event": (changed("events.1.content", "x"), "events.1.content", "unknown key"),
-    "unknown key of an insert": (changed("injection.insert.0.kind", "fold"), "injection.insert.0.kind", "unknown key"),
-    "missing field": (changed("gold_reply"), "gold_reply", "required but not given"),
-    "number as text": (changed("events.1.n", "2"), "events.1.n", "valid integer"),
-    "gap in the numbers": (changed("events.2.n", 4), "events.2.n", "should be 3"),
-    "unknown role": (changed("events.1.role", "human"), "events.1.role", "'user'"),
-    "no events": (changed("events", []), "events", "at least 1"),
-    "user without text": (changed("events.1.text"), "events.1.text", "required but not given"),
-    "assistant with neither": (changed("events.4.text"), "events.4.text", "give text or call"),
-    "call on a user": (changed("events.1.call", {"id": "z", "name": "f", "args": {}}), "events.1.call", "only an assistant"),
-    "result without call_id": (changed("events.3.call_id"), "events.3.call_id", "required but not given"),
-    "result of no call": (changed("events.3.call_id", "k9"), "events.3.call_id", "calls before it are k1"),
-    "two results of a call": (changed("events", [*GOOD["events"], RESULT]), "events.7.call_id", "one result a call"),
-    "hidden event that is none": (changed("injection.hide", [2, 3, 4, 12]), "injection.hide.3", "the log ends at 7"),
-    "hidden event 0": (changed("injection.hide", [0]), "injection.hide.0", "greater than or equal to 1"),
-    "insert before no event": (changed("injection.insert.0.before", 9), "injection.insert.0.before", "use 1 to 7, or 'end'"),
-    "insert before a word": (changed("injection.insert.0.before", "start"), "injection.insert.0.before", "or 'end'"),
-    "insert of another kind": (changed("injection.insert.0.as", "summary"), "injection.insert.0.as", "'fold'"),
-    "evidence that is none": (changed("expected.evidence", [77]), "expected.evidence.0", "no such event"),
-    "evidence in view": (changed("expected.evidence", [6]), "expected.evidence", "none of it is in injection.hide"),
-    "no evidence": (changed("expected.evidence", []), "expected.evidence", "name the events"),
-    "half a pair": (json.dumps({**PAIR, "injection": {**PAIR["injection"], "op": "fold"}}), "injection.hide", "op to pair_split"),
-    "pair_split of none": (changed("injection.op", "pair_split"), "injection.op", "hide one of a pair"),
-    "needed token in view": (changed("injection.insert.0.text", "At 1186 degrees."), "expected.needs_raw.0", "damaged view says it"),
-    "needed token nowhere": (changed("expected.needs_raw", ["1999"]), "expected.needs_raw.0", "no evidence event says it"),
-    "token of dots": (changed("expected.forbidden", ["..."]), "expected.forbidden", "no letter or digit"),
-    "tool name that forges a tag": (changed("events.2.call.name", "x] [e9"), "events.2.call.name", "one word"),
-    "session that forges a tag": (changed("events.1.session", "a\n[e9 user"), "events.1.session", "one line"),
-    "number of 5000 digits": (json.dumps(GOOD).replace('"n": 2', '"n": ' + "2" * 5000), "(the line)", "correct the number"),
-    "unknown check": (changed("expected.check", "equals"), "expected.check", "'exact'"),
-    "value of another kind": (changed("expected.value", "1186"), "expected.value", "takes a list"),
-    "aliases unused": (changed("expected.aliases", ["x"]), "expected.aliases", "leave it empty"),
-    "gold refused": (changed("gold_reply", "1187"), "gold_reply", "the check refuses it"),
-    "bad accepted": (changed("bad_reply", "Vesta at 1186"), "bad_reply", "the check accepts it"),
-    "blank id": (changed("id", " "), "id", "visible text"),
-    "half a character": (json.dumps(GOOD).replace("shift change", "shift \\ud83d"), "events.5.text", "surrogate"),
-    "key given twice": (changed("id", "x").replace('"kind"', '"id": "y", "kind"'), "id", "given twice"),
-    "not a number": (changed("source", float("nan")), "(the line)", "NaN"),
-    "list": (f"[{json.dumps(GOOD)}]", "(the line)", "not an object"),
-    "text": ('"session"', "(the line)", "not an object"),
-    "torn": (json.dumps(GOOD)[:-40], "(the line)", "torn"),
-    "not JSON": (json.dumps(GOOD).replace(":", "=", 1) + "\n", "(the line)", "not valid JSON"),
-    "too deep": ("[" * 100_000, "(the line)", "too deep"),
-    "same id twice": (json.dumps(GOOD), "id", "stands on line 1 already"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_mistake_is_told_with_file_line_and_field(name, tmp_path):
-    line, field, what = HOSTILE[name]
-    path = tmp_path / "mine.jsonl"
-    path.write_bytes(
-        (changed("id", GOOD["id"] if name == "same id twice" else "first") + "\n\n" + line).encode("utf-8", "surrogatepass")
-    )
-    with pytest.raises(DataError) as caught:
-        load(path)
-    message = str(caught.value)
-    assert message.startswith(f"{path}:3: {field}: ")
-    assert what in message
-    assert "\n" not in message
-    assert len(message) < 400 + len(str(path))
-
-
-def test_patterns_are_checked(tmp_path, monkeypatch):
-    monkeypatch.setattr(session_score, "REGEX_SECONDS", 0.5)
-    path = tmp_path / "mine.jsonl"
-    for pattern, field, what in (
-        ("plum(", "expected.value.0", "not a regular expression"),
-        ("a" * 501, "expected.value.0", "at most 500"),
-        (7, "expected.value.0", "takes a regular expression"),
-        ("^(a+)+$", "expected.value", "no end after 0.5 s"),
+def test_find_reaches_every_role_but_calls(small, chat):
+    for name, words, hit in (
+        ("kiln", "shift", "e6"),
+        ("kiln", "pottery", "e1"),
+        ("choir", "tuesday", "e2"),
+        ("kiln", "vesta ready", "e5"),
     ):
-        case = json.loads(SMALL.read_text(encoding="utf-8").splitlines()[3])
-        case["expected"]["value"] = [pattern]
-        case["gold_reply"] = "a" * 40 + "!"
-        path.write_text(json.dumps(case))
-        with pytest.raises(DataError, match=re.escape(f"mine.jsonl:1: {field}: ") + ".*" + re.escape(what)):
-            load(path)
+        episode = CaseEpisode(small[name], "damaged_read", chat)
+        episode.step(Sampled(chat.turn_ids(f"find {words}"), f"find {words}"))
+        assert f"[{hit}]" in episode.inferences[0].outcomes[0].text, words
 
 
-def test_all_bad_lines_are_told_up_to_ten(tmp_path):
-    path = tmp_path / "mine.jsonl"
-    lines = [changed("id", "good"), *(changed("gold_reply") for _ in range(12))]
-    path.write_text("\n".join(lines))
-    with pytest.raises(DataError) as caught:
-        load(path)
-    told = str(caught.value).split("\n")
-    assert told[0] == f"{path}: 12 bad lines, nothing of the file is used:"
-    assert [line.split(":")[1] for line in told[1:11]] == [str(n) for n in range(2, 12)]
-    assert told[11:] == ["… and 2 more bad lines"]
-
-
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
-        (b"", "holds no session"),
-        (b"\n \r\n", "holds no session"),
-        (b"\xef\xbb\xbf", "holds no session"),
-        ((json.dumps(GOOD) + "\n").encode("utf-16"), ":1: (encoding): UTF-16"),
-        (b'{"id": "a"}\n{"id": "caf\xe9"}\n', ":2: (encoding): byte 12"),
-        (json.dumps([GOOD, GOOD], indent=1).encode(), ":1: (the file): one JSON value over many lines"),
-        (json.dumps(GOOD, indent=1).encode(), ":1: (the file): one JSON value over many lines"),
-    ],
-)
-def test_files_that_are_none(data, what, tmp_path):
-    path = tmp_path / "mine.jsonl"
-    path.write_bytes(data)
-    with pytest.raises(DataError) as caught:
-        load(path)
-    assert str(caught.value).startswith(str(path))
-    assert what in str(caught.value)
-
-
-def test_missing_files_and_folders(tmp_path):
-    with pytest.raises(DataError, match="no such file"):
-        load(tmp_path / "none.jsonl")
-    with pytest.raises(DataError, match="can't be read"):
-        load(tmp_path)
-
-
-def test_a_byte_order_mark_crlf_blank_lines_and_odd_separators_are_fine(tmp_path):
-    path = tmp_path / "mine.jsonl"
-    text = changed("mechanism", "one\u2028two\u0085three")
-    path.write_bytes(b"\xef\xbb\xbf\r\n" + text.encode() + b"\r\n\r\n" + changed("id", "b").encode() + b"\r\n")
-    assert [c.id for c in load(path)] == ["kiln", "b"]
+def test_a_record_can_be_shown(small, chat):
+    reader = EvidenceReader([2], small["kiln"].gold_reply, chat)
+    text = show_trajectory(played(small["kiln"], "damaged_read", reader, chat).record("expert-read").trajectory)
+    assert "▶ read e2" in text
+    assert "left out: e2-e5 dropped" in text
 
 
 # -- command line and documentation ----------------------------------------------------------------------------------
@@ -492,13 +309,6 @@ def test_the_command_checks_plays_and_writes(tmp_path):
     assert done.output.count("| damaged | right |") == 4
 
 
-def test_the_command_tells_mistakes_on_one_line(tmp_path, capfd):
-    path = tmp_path / "mine.jsonl"
-    path.write_text(changed("expected.forbiden", []))
-    assert CliRunner().invoke(app, ["sessions", str(path)]).exit_code == 2
-    assert CliRunner().invoke(app, ["sessions", str(SMALL), "--condition", "blind"]).exit_code == 2
-
-
 def test_the_example_of_the_documentation_loads_and_plays(tmp_path, chat):
     text = (ROOT / "docs" / "sessions.md").read_text(encoding="utf-8")
     path = tmp_path / "my_sessions.jsonl"
@@ -510,22 +320,3 @@ def test_the_example_of_the_documentation_loads_and_plays(tmp_path, chat):
     assert "[e3 book]" in told(CaseEpisode(cases[0], "whole_log", chat).view())
     assert "out: e1-e3 dropped 1 user 1 own 1 tool" in CaseEpisode(cases[0], "damaged", chat).view().messages[0].content
     assert all(c in text for c in CONDITIONS)
-
-
-def test_find_reaches_every_role_but_calls(small, chat):
-    for name, words, hit in (
-        ("kiln", "shift", "e6"),
-        ("kiln", "pottery", "e1"),
-        ("choir", "tuesday", "e2"),
-        ("kiln", "vesta ready", "e5"),
-    ):
-        episode = CaseEpisode(small[name], "damaged_read", chat)
-        episode.step(Sampled(chat.turn_ids(f"find {words}"), f"find {words}"))
-        assert f"[{hit}]" in episode.inferences[0].outcomes[0].text, words
-
-
-def test_a_record_can_be_shown(small, chat):
-    reader = EvidenceReader([2], small["kiln"].gold_reply, chat)
-    text = show_trajectory(played(small["kiln"], "damaged_read", reader, chat).record("expert-read").trajectory)
-    assert "▶ read e2" in text
-    assert "left out: e2-e5 dropped" in text
