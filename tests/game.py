@@ -15,6 +15,8 @@ from envs.trajectory import StoredOutcome
 QUOTE = ToolSpec(name="quote", args=("item", "qty"), missing="No offer.")
 REVISE = ToolSpec(name="revise", args=("item",), missing="No offer to revise.")
 
+BRIEF = "Norra offer for the desks with the price, a code and the usual terms"
+
 SENTENCES = (
     "Prices exclude tax.", "The offer is valid for thirty days.", "Packaging is taken back on request.",
     "Assembly is not part of the offer.", "Samples can be seen in the showroom.", "Our general terms apply.",
@@ -121,6 +123,19 @@ class Game:
         """The newest host message."""
         assert self.view.messages[-1].role == "user"
         return self.view.messages[-1].content
+
+
+def two_quotes(game: Game) -> Game:
+    """Play two quotes of ``shop``: e1 user, e2 call, e3 result, e4 answer, e5 user, e6 call, e7 result."""
+    game.say("quote item=desks qty=2")
+    game.say("total=4100")
+    game.say("quote item=chairs qty=3")
+    return game
+
+
+def instead(outcome: StoredOutcome) -> str:
+    """The alternative that a rejection names."""
+    return outcome.text.split("; try ", 1)[1]
 
 
 def roomy(profile: str = "core@1", **more: object) -> Profile:
