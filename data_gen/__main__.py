@@ -75,6 +75,21 @@ def push(
 
 
 @app.command()
+def sessions(
+    config: Annotated[Path, typer.Argument(help="YAML file, e.g. configs/results/sessions_val.yaml")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="settings as dotted.key=value, e.g. each.long=4")] = None,
+) -> None:
+    """Draw whole sessions by length, for an evaluation to play from their first turn.
+
+    Example: python -m data_gen sessions configs/results/sessions_val.yaml
+    """
+    from data_gen import sessions as drawing
+
+    with cli_errors():
+        _say(drawing.run(load_config(drawing.SuiteConfig, config, overrides or [])))
+
+
+@app.command()
 def samples(
     out: Annotated[Path, typer.Argument(help="HTML file to write; it opens offline, in any browser")],
     families: Annotated[str, typer.Option(help="families with commas between, or all")] = "all",

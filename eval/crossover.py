@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from envs.lengths import LENGTHS
 from envs.stats import estimate
 from eval.metrics import METRICS, Row, ratio_to
 from eval.plots import tokens_by_length
-from eval.strata import LENGTHS
 from eval.tables import Table, cell, section, table, text
 
 BANDS = tuple(name for name, _ in LENGTHS)

@@ -38,7 +38,7 @@ class Row:
     """Language of the session."""
     hint: str = "none"
     length: str = ""
-    """Band of the session's length (``eval.strata.LENGTHS``)."""
+    """Band of the session's length (``envs.lengths.LENGTHS``)."""
     repeat: int = 0
     """Which repeat of its sample it is."""
 

@@ -97,16 +97,6 @@ def _context(
     starts = {arm: [s for _, meta in read_meta(config.arm_folder(arm)) for s in meta["starts"]] for arm in config.arms}
     last = [start for found in starts.values() for start in found] or [lock.provenance]
     decoding = config.decoding
-    sections = [
-        *verdict_sections(details["inference"]),
-        _main(config, results),
-        _paired(results),
-        _by_variant(results),
-        _sessions(results),
-        _families(config, details),
-    ]
-    sections += [crossover_section(details), _strata(details)]
-    sections += [_detection(details), _answers(details), _failures(details), _calls(config, details), _reading(details)]
     return {
         "title": f"Evaluation {config.name}",
         "split": results["split"],
@@ -119,9 +109,30 @@ def _context(
         "command": command,
         "stated": [*((name.replace("_", " "), lock.stated[name]) for name in TEXTS), ("power", lock.stated["power"])],
         "warnings": [*_incomplete(details), *code_warnings(lock.provenance, starts)],
-        "sections": [section for section in sections if section],
+        "sections": list(sections(config, results, details).values()),
         "episodes": worst_episodes(config, scores),
     }
+
+
+def sections(config: EvalConfig, results: Mapping[str, Any], details: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The report's sections by name, in their order; one that has nothing to say is left out."""
+    verdicts = {f"verdict_{number}": found for number, found in enumerate(verdict_sections(details["inference"]))}
+    made = {
+        **verdicts,
+        "main": _main(config, results),
+        "paired": _paired(results),
+        "variants": _by_variant(results),
+        "sessions": _sessions(results),
+        "families": _families(config, details),
+        "crossover": crossover_section(details),
+        "strata": _strata(details),
+        "detection": _detection(details),
+        "answers": _answers(details),
+        "failures": _failures(details),
+        "calls": _calls(config, details),
+        "reading": _reading(details),
+    }
+    return {name: found for name, found in made.items() if found}
 
 
 def _incomplete(details: Mapping[str, Any]) -> list[str]:

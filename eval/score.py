@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from envs.chat import get_chat
 from envs.config import UserError
+from envs.lengths import length_of
 from envs.profiles import get_profile
 from envs.runs import write_json_atomic, write_jsonl_atomic
 from envs.scoring import Score
@@ -29,7 +30,7 @@ from eval.inference import infer
 from eval.metrics import Metric, Row, ratio_to, shared_units, units_of
 from eval.needed import needed_of, summary
 from eval.store import Key, parts, read_arm, read_errors, read_meta, stored_key, told
-from eval.strata import length_of, strata
+from eval.strata import strata
 
 FAMILY_METRICS = ("pair_success", "task_correct", "tokens", "session_task_correct", "session_tokens")
 

@@ -6,15 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from envs.chat import ChatML
-from envs.profiles import get_profile
+from envs.lengths import LENGTHS
 from envs.stats import Unit, estimate
-from envs.tasks.base import Session
 from eval.metrics import Row, units_of
 
-MAIN_PROFILE = "core@1"
-LENGTHS = (("short", 0.5), ("medium", 1.5), ("long", 5.0), ("very long", float("inf")))
-"""Bands of log tokens over the main profile's view budget, each with its upper end."""
 METRICS = ("tool_success", "information", "pair_success", "task_correct", "recovered", "tokens")
 COLUMNS = (*METRICS, *(f"session_{name}" for name in METRICS if name not in ("pair_success", "recovered")))
 """Tool success, information, task, cost: none stands in for another."""
@@ -27,14 +22,6 @@ DIMENSIONS: dict[str, Callable[[Row], str]] = {
     "family": lambda r: r.family,
 }
 """Dimension -> the level of a row; an empty one belongs to none."""
-
-
-def length_of(session: Session, chat: ChatML) -> str:
-    """The band of a session: what its script puts into the log (turns, the calls they need, results, answers), whoever plays it."""
-    texts = [t.text for t in session.turns] + ["; ".join(f"{s.name}={s.accept[0]}" for s in t.slots) for t in session.turns]
-    texts += [text for t in session.turns for call in t.calls for text in (call, session.responses.get(call, ""))]
-    share = sum(map(chat.count, texts)) / get_profile(MAIN_PROFILE).view_budget
-    return next(name for name, end in LENGTHS if share < end)
 
 
 def strata(rows: Sequence[Row], options: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:

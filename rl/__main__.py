@@ -26,6 +26,7 @@ def main() -> None:
         python -m rl plan configs/gpu/rl_qwen3_4b_fsdp2_8gpu.yaml
         python -m rl curve runs/rl-probes
         python -m rl export runs/rl-probes
+        python -m rl merge adapters/sft-s0 adapters/rl-s0 --out runs/models/rl-s0
     """  # noqa: D301
 
 
@@ -139,6 +140,48 @@ def export(
         folder, about = module.export(run, out, weights=weights, dtype=dtype, lock=lock, licence=licence)  # type: ignore[arg-type]
         best = "; its best weights: --weights best" if about.weights == "final" and (run / "best").is_dir() else ""
         typer.echo(f"{folder}: weights {about.weights} in {about.dtype}{best}")
+
+
+@app.command()
+@cli_errors()
+def ship(
+    run: Annotated[Path, typer.Argument(help="Folder of a finished RL or SFT run with lora.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write, e.g. adapters/NAME.")],
+    on: Annotated[list[Path] | None, typer.Option(help="Shipped adapter that it stands on; the lowest first.")] = None,
+    weights: Annotated[str, typer.Option(help="final, or best of an RL run.")] = "final",
+) -> None:
+    """Write a run's adapter in bf16, small enough for a repository, with what it was trained on.
+
+    \b
+        python -m rl ship runs/results/sft-s0 adapters/sft-s0
+        python -m rl ship runs/results/rl-s0 adapters/rl-s0 --on adapters/sft-s0
+
+    The rounding belongs to the adapter: RL starts from, and the evaluation plays, what python -m rl merge makes of it.
+    """  # noqa: D301
+    from rl import adapters
+
+    if weights not in ("final", "best"):
+        raise UserError(f"--weights {weights}: {nearest(weights, ('final', 'best'))}")
+    about = adapters.ship(run, out, on=on or [], weights=weights)  # type: ignore[arg-type]
+    typer.echo(f"{out}: {about.stage}, rank {about.rank}, {about.parameters:,} parameters in {about.dtype}, {about.sha256[:12]}")
+
+
+@app.command()
+@cli_errors()
+def merge(
+    adapters: Annotated[list[Path], typer.Argument(help="Shipped adapters, the lowest first.")],
+    out: Annotated[Path, typer.Option(help="Model folder to write.")],
+) -> None:
+    """Make the model of shipped adapters: start weights, plus each adapter in turn, in fp32.
+
+    \b
+        python -m rl merge adapters/sft-s0 --out runs/models/sft-s0
+        python -m rl merge adapters/sft-s0 adapters/rl-s0 --out runs/models/rl-s0
+    """  # noqa: D301
+    from rl.adapters import merge as make
+
+    about = make(adapters, out)
+    typer.echo(f"{out}: {about['base']} + {' + '.join(about['names'])}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ The folder holds
     out/run.json         hashes, counts, versions       out/checkpoints/    complete ones carry complete.json
     out/arguments.json   TRL's resolved arguments       out/model/          the trained model and its tokenizer
     out/warnings.jsonl   what failed beside the run     out/done.json       the result; a finished run returns it at once
+    out/adapter/         with lora: the adapter alone
 """
 
 from __future__ import annotations
@@ -277,6 +278,8 @@ def _save(config: SFTStageConfig, out: Path, trainer: SegmentTrainer) -> None:
     if config.qlora:
         trainer.model = quantised.merged(trainer.model)
     elif config.lora is not None:
+        if _is_main():
+            _save_adapter(out, trainer)
         trainer.model = trainer.model.to(dtype=torch.float32).merge_and_unload()
     elif dtype == torch.float32 or launched_sharded():
         trainer.model.config.use_cache = True
@@ -289,6 +292,15 @@ def _save(config: SFTStageConfig, out: Path, trainer: SegmentTrainer) -> None:
         model.config.use_cache = True
         model.save_pretrained(partial)
         trainer.processing_class.save_pretrained(partial)
+
+
+def _save_adapter(out: Path, trainer: SegmentTrainer) -> None:
+    """The adapter alone into ``out/adapter``, in the precision that it was trained in; a folder that is there is whole."""
+    partial = out / "adapter.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    trainer.accelerator.unwrap_model(trainer.model).save_pretrained(str(partial))
+    shutil.rmtree(out / "adapter", ignore_errors=True)
+    partial.rename(out / "adapter")
 
 
 def _validate(

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 from game import filler, make_session
 
+from envs.lengths import length_of
 from envs.scoring import Check, Read, Score
 from envs.tasks.base import Slot
 from eval.config import EvalConfig
 from eval.counts import cause, counts
 from eval.metrics import METRICS, Row, ratio_to, units_of
 from eval.score import summarise
-from eval.strata import length_of, strata
+from eval.strata import strata
 
 READ = Read(turn=2, tool="read", trigger="index", shows=[3])
 

@@ -1,0 +1,137 @@
+"""The stages of a long experiment: what is run, what is left as it is, and what a stop leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from envs.config import ConfigError, UserError, load_config
+from envs.runs import DataError, read_json, write_json_atomic
+from scripts import results
+from scripts.results import Plan, app, check, chosen, perform, read_records
+
+ROOT = Path(__file__).parent.parent
+GOOD, BAD, LONG = "envs contracts --help", "envs nonsense", "data_gen bench --sessions 1000000"
+
+
+def plan(folder: Path, **stages) -> Path:
+    path = folder / "stages.yaml"
+    made = {name: {"about": name, **({"commands": s} if isinstance(s, list) else s)} for name, s in stages.items()}
+    path.write_text(yaml.safe_dump({"out": str(folder / "out"), "stages": made}, sort_keys=False))
+    return path
+
+
+def test_stages_run_once_in_order_and_their_wall_time_is_written(tmp_path):
+    path = plan(tmp_path, first=[GOOD, GOOD], second=[GOOD])
+    done = CliRunner().invoke(app, [str(path)])
+    assert done.exit_code == 0, done.output
+    records = read_json(tmp_path / "out/stages.json")
+    assert {name: r["status"] for name, r in records.items()} == {"first": "done", "second": "done"}
+    assert all(r["seconds"] > 0 and len(r["starts"]) == 1 for r in records.values())
+    assert (tmp_path / "out/logs/first.log").read_text().count("$ python -m") == 2
+    again = CliRunner().invoke(app, [str(path)])
+    assert again.exit_code == 0
+    assert read_json(tmp_path / "out/stages.json") == records, "nothing was run again"
+    assert "| first | first | done |" in again.output
+
+
+def test_a_failure_stops_names_its_command_and_log_and_the_same_call_goes_on(tmp_path):
+    path = plan(tmp_path, first=[GOOD], second=[BAD], third=[GOOD])
+    failed = CliRunner().invoke(app, [str(path)])
+    assert failed.exit_code == 2
+    assert f"stage second: python -m {BAD}: failed (exit code 2)" in failed.output.replace("\n", " ")
+    records = read_json(tmp_path / "out/stages.json")
+    assert {name: r["status"] for name, r in records.items()} == {"first": "done", "second": "failed"}
+    path = plan(tmp_path, first=[GOOD], second=[GOOD], third=[GOOD])
+    assert CliRunner().invoke(app, [str(path)]).exit_code == 0
+    after = read_json(tmp_path / "out/stages.json")
+    assert after["first"] == records["first"]
+    assert [after[name]["status"] for name in ("second", "third")] == ["done", "done"]
+
+
+def test_a_changed_command_makes_its_stage_owed_again(tmp_path):
+    CliRunner().invoke(app, [str(plan(tmp_path, first=[GOOD]))])
+    before = read_json(tmp_path / "out/stages.json")
+    changed = plan(tmp_path, first=[GOOD, GOOD])
+    assert "done, by other commands" in CliRunner().invoke(app, [str(changed), "--list"]).output
+    CliRunner().invoke(app, [str(changed)])
+    assert read_json(tmp_path / "out/stages.json")["first"]["starts"] != before["first"]["starts"]
+
+
+def test_what_lies_in_the_repository_is_taken_with_the_time_it_took_unless_it_is_retrained(tmp_path):
+    (tmp_path / "adapter").write_text("weights")
+    path = plan(tmp_path, train={"commands": [GOOD], "shipped": [str(tmp_path / "adapter")]})
+    record = {"train": {"status": "done", "commands": [GOOD], "seconds": 1234.5, "starts": []}}
+    write_json_atomic(tmp_path / "record.json", record)
+    given = yaml.safe_load(path.read_text()) | {"record": str(tmp_path / "record.json")}
+    path.write_text(yaml.safe_dump(given))
+    assert CliRunner().invoke(app, [str(path)]).exit_code == 0
+    taken = read_json(tmp_path / "out/stages.json")["train"]
+    assert (taken["status"], taken["seconds"]) == ("shipped", 1234.5)
+    assert not (tmp_path / "out/logs/train.log").exists()
+    assert CliRunner().invoke(app, [str(path), "--retrain"]).exit_code == 0
+    assert read_json(tmp_path / "out/stages.json")["train"]["status"] == "done"
+    (tmp_path / "adapter").unlink()
+    (tmp_path / "out/stages.json").unlink()
+    assert CliRunner().invoke(app, [str(path)]).exit_code == 0
+    assert read_json(tmp_path / "out/stages.json")["train"]["status"] == "done", "nothing shipped: it is made"
+
+
+def test_kill_9_loses_no_more_than_a_beat_and_the_time_adds_up(tmp_path, monkeypatch):
+    path = plan(tmp_path, long=[LONG])
+    code = f"import scripts.results as r; r.BEAT = 0.5; r.app([{str(path)!r}])"
+    runner = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, start_new_session=True)
+    try:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            record = tmp_path / "out/stages.json"
+            if record.is_file() and read_json(record)["long"]["seconds"] > 2:
+                break
+            time.sleep(0.2)
+    finally:
+        os.killpg(runner.pid, signal.SIGKILL)
+        runner.wait()
+    killed = read_json(tmp_path / "out/stages.json")["long"]
+    assert killed["status"] == "running"
+    assert killed["seconds"] > 2
+    given = load_config(Plan, path)
+    monkeypatch.setattr(results, "_run", lambda *_: 0)
+    perform(given, "long", read_records(given), retrain=False)
+    done = read_json(tmp_path / "out/stages.json")["long"]
+    assert done["status"] == "done"
+    assert [s["seconds"] for s in done["starts"]][0] == killed["seconds"]
+    assert done["seconds"] >= killed["seconds"]
+
+
+def test_ctrl_c_is_told_from_a_failure(tmp_path, monkeypatch):
+    given = load_config(Plan, plan(tmp_path, first=[GOOD]))
+    monkeypatch.setattr(results, "_run", lambda *_: 130)
+    with pytest.raises(UserError, match=r"stage first: python -m envs contracts --help: interrupted: see"):
+        (tmp_path / "out/logs").mkdir(parents=True)
+        (tmp_path / "out/logs/first.log").write_text("x\n")
+        perform(given, "first", {}, retrain=False)
+    assert read_json(tmp_path / "out/stages.json")["first"]["status"] == "interrupted"
+
+
+def test_stages_by_name_and_mistakes(tmp_path):
+    given = load_config(Plan, plan(tmp_path, one=[GOOD], two=[GOOD], three=[GOOD]))
+    assert chosen(given, None, "two") == ["one", "two"]
+    assert chosen(given, ["three", "one"], None) == ["one", "three"]
+    with pytest.raises(UserError, match=r"--only tow: did you mean 'two'\?"):
+        chosen(given, ["tow"], None)
+    with pytest.raises(ConfigError, match=r"command 'sftt x': did you mean 'sft'\?"):
+        load_config(Plan, plan(tmp_path, one=["sftt x"]))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/stages.json").write_text('{"one": {"status": "odd"}}')
+    with pytest.raises(DataError, match=r"stages.json: .*: restore or delete it"):
+        read_records(given)
+    with pytest.raises(ConfigError, match=r"stages.one: configs/nowhere.yaml: not there"):
+        check(plan(tmp_path, one=["sft configs/nowhere.yaml"]))
