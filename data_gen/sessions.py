@@ -25,7 +25,7 @@ from envs.tasks.base import Session, split_of
 from envs.tasks.engine import Builder, Knobs
 from envs.tasks.words import Lang
 
-SHAPES = {
+SHAPES: dict[str, dict[str, Any]] = {
     "short": {"turns": (1, 6), "fillers": (4, 14)},
     "medium": {"turns": (5, 14), "fillers": (8, 28)},
     "long": {"turns": (9, 20), "fillers": (16, 36)},

@@ -107,16 +107,16 @@ def test_kill_9_loses_no_more_than_a_beat_and_the_time_adds_up(tmp_path, monkeyp
     perform(given, "long", read_records(given), retrain=False)
     done = read_json(tmp_path / "out/stages.json")["long"]
     assert done["status"] == "done"
-    assert [s["seconds"] for s in done["starts"]][0] == killed["seconds"]
+    assert done["starts"][0]["seconds"] == killed["seconds"]
     assert done["seconds"] >= killed["seconds"]
 
 
 def test_ctrl_c_is_told_from_a_failure(tmp_path, monkeypatch):
     given = load_config(Plan, plan(tmp_path, first=[GOOD]))
     monkeypatch.setattr(results, "_run", lambda *_: 130)
+    (tmp_path / "out/logs").mkdir(parents=True)
+    (tmp_path / "out/logs/first.log").write_text("x\n")
     with pytest.raises(UserError, match=r"stage first: python -m envs contracts --help: interrupted: see"):
-        (tmp_path / "out/logs").mkdir(parents=True)
-        (tmp_path / "out/logs/first.log").write_text("x\n")
         perform(given, "first", {}, retrain=False)
     assert read_json(tmp_path / "out/stages.json")["first"]["status"] == "interrupted"
 

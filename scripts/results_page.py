@@ -1,0 +1,190 @@
+"""Fills the marked blocks of RESULTS.md from what the stages left: ``python -m scripts.results_page write configs/results/page.yaml``.
+
+A block stands between ``<!-- NAME:start -->`` and ``<!-- NAME:end -->``. ``stages`` are the wall times, ``tries`` what was tried on
+validation, ``RUN.SECTION`` a section of that evaluation's report (``held_out.main``, say) with its figure. Text outside the blocks is
+written by hand and stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import Field
+
+from envs.config import ConfigError, Strict, UserError, load_config, nearest
+from envs.runs import cli_errors, provenance, read_json, write_json_atomic, write_text_atomic
+from eval.config import EvalConfig
+from eval.report import TEMPLATES, sections
+from scripts.results import Plan, read_records, table
+
+BLOCK = re.compile(r"<!-- (?P<name>[\w.-]+):start -->.*?<!-- (?P=name):end -->", re.DOTALL)
+MEASURES = (
+    "pair_success", "task_correct", "right_present", "read_present", "right_missing", "right_superseded", "tokens",
+    "session_task_correct", "session_turn_accuracy", "session_tokens",
+)  # fmt: skip
+"""Validation figures of a try."""
+
+
+class Page(Strict):
+    """Where the page's numbers come from."""
+
+    page: str = "RESULTS.md"
+    figures: str = "docs/results"
+    """Folder of the figures, beside the page's own."""
+    stages: str
+    tries: str
+    runs: dict[str, str]
+    """Evaluations by the name that blocks use -> their config."""
+
+
+class Try(Strict):
+    """One attempt, with its figures on validation."""
+
+    changed: str
+    minutes: float | None = None
+    steps: int | None = None
+    tokens: int | None = Field(default=None, description="of the rows trained on")
+    loss: float | None = Field(default=None, description="teacher-forced, a token, on held-out rows")
+    val: dict[str, Any]
+    probes: int
+    note: str = ""
+    at: str
+    commit: str | None
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.callback(no_args_is_help=True)
+def main() -> None:
+    """The page of results: keep what was tried, fill the page's blocks."""
+
+
+@app.command(name="try")
+@cli_errors()
+def keep(
+    name: Annotated[str, typer.Argument(help="Name of the try; the same name replaces it.")],
+    changed: Annotated[str, typer.Option(help="What differs, in a few words.")],
+    scores: Annotated[Path, typer.Option(help="Folder of the evaluation on validation.")],
+    arm: Annotated[str, typer.Option(help="Its arm.")] = "sft",
+    run: Annotated[Path | None, typer.Option(help="Folder of the training run.")] = None,
+    note: Annotated[str, typer.Option(help="What it says.")] = "",
+    tries: Annotated[Path, typer.Option(help="File that keeps them.")] = Path("docs/results/tries.json"),
+) -> None:
+    """Keep a try with its validation figures.
+
+    \b
+        python -m scripts.results_page try lora32 --changed "LoRA r=32, 1e-3" --run runs/t/lora32 --scores runs/t/eval-lora32
+    """  # noqa: D301
+    results = read_json(scores / "results.json")
+    if results["split"] != "val":
+        raise UserError(f"{scores}: scored on split {results['split']!r}: only validation may decide what is tried next")
+    if arm not in results["arms"]:
+        raise UserError(f"--arm {arm}: {nearest(arm, results['arms'])}")
+    found = results["arms"][arm]
+    trained: Mapping[str, Any] = read_json(run / "done.json") if run else {}
+    made = Try(
+        changed=changed,
+        minutes=trained.get("minutes") or (trained["seconds"] / 60 if "seconds" in trained else None),
+        steps=trained.get("steps"),
+        tokens=trained.get("tokens"),
+        loss=(trained.get("held_out") or {}).get("loss"),
+        val={m: found[m] for m in MEASURES if m in found},
+        probes=found.get("task_correct", {"n": 0})["n"],
+        note=note,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        commit=provenance().get("git_commit"),
+    )
+    known = read_json(tries) if tries.is_file() else {}
+    write_json_atomic(tries, {**known, name: made.model_dump()})
+    typer.echo(tries_table({name: made.model_dump()}))
+
+
+@app.command()
+@cli_errors()
+def write(config: Annotated[Path, typer.Argument(help="YAML file.")] = Path("configs/results/page.yaml")) -> None:
+    """Fill the page's blocks from stages, tries and scored evaluations; what isn't there yet says so in its block."""
+    page = load_config(Page, config)
+    told = fill(page)
+    typer.echo(f"{page.page}: {len(told)} blocks, {sum(v == OWED for v in told.values())} owed")
+
+
+OWED = "*Not there yet.*"
+
+
+def fill(page: Page) -> dict[str, str]:
+    """Write the page; returns its blocks by name. Raises ConfigError for a block that nothing can fill."""
+    path = Path(page.page)
+    text = path.read_text(encoding="utf-8")
+    told: dict[str, str] = {}
+
+    def block(found: re.Match[str]) -> str:
+        name = found["name"]
+        told[name] = _block(page, name)
+        return f"<!-- {name}:start -->\n{told[name].strip()}\n<!-- {name}:end -->"
+
+    text = BLOCK.sub(block, text)
+    if not told:
+        raise ConfigError(
+            f"{path}: no block: write <!-- stages:start --> and <!-- stages:end --> where the wall times shall stand"
+        )
+    write_text_atomic(path, text)
+    return told
+
+
+def _block(page: Page, name: str) -> str:
+    if name == "stages":
+        plan = load_config(Plan, page.stages)
+        records = read_records(plan)
+        return table(plan, records) if records else OWED
+    if name == "tries":
+        return tries_table(read_json(page.tries)) if Path(page.tries).is_file() else OWED
+    run, dot, part = name.partition(".")
+    if not dot or run not in page.runs:
+        raise ConfigError(f"{page.page}: block {name}: {nearest(run, ['stages', 'tries', *page.runs])}")
+    config = load_config(EvalConfig, page.runs[run])
+    if not (config.folder / "results.json").is_file():
+        return OWED
+    found = sections(config, *(read_json(config.folder / f"{n}.json") for n in ("results", "details")))
+    if part not in found:
+        raise ConfigError(f"{page.page}: block {name}: {nearest(part, found)}")
+    return _markdown(page, name, found[part])
+
+
+def _markdown(page: Page, name: str, section: Mapping[str, Any]) -> str:
+    """A section's tables, its figure as a file; its heading is the page's own."""
+    engine = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=False, undefined=StrictUndefined)  # noqa: S701 (Markdown)
+    body = engine.get_template("sections.md.j2").render(sections=[section])
+    body = re.sub(r"^\s*## .*\n", "", body)
+    if section["figure"]:
+        figure = Path(page.figures) / f"{name}.svg"
+        write_text_atomic(figure, section["figure"].replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+                          if "xmlns=" not in section["figure"] else section["figure"])  # fmt: skip
+        body = f"![{section['title']}]({figure})\n\n{body}"
+    return re.sub(r"\n{3,}", "\n\n", body)
+
+
+def tries_table(tries: Mapping[str, Mapping[str, Any]]) -> str:
+    """What was tried, one row a try."""
+    names = [m for m in MEASURES if any(m in t["val"] for t in tries.values())]
+    head = ["try", "changed", "minutes", "steps", "loss", *(n.replace("_", " ") for n in names), "probes", "what it says"]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for name, t in tries.items():
+        cells = []
+        for n in names:
+            value = t["val"].get(n)
+            cells.append("–" if value is None else f"{value['mean']:,.0f}" if n.endswith("tokens") else f"{value['mean']:.2f}")
+        minutes, loss = (f"{t[k]:.{d}f}" if t[k] is not None else "–" for k, d in (("minutes", 1), ("loss", 3)))
+        row = [name, t["changed"], minutes, str(t["steps"] or "–"), loss, *cells, str(t["probes"]), t["note"]]
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,112 @@
+"""The page of results: blocks filled from what was measured, text by hand left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from envs.chat import get_chat
+from envs.config import ConfigError, load_config
+from envs.runs import read_json, write_json_atomic, write_jsonl_atomic
+from envs.tasks.probes import make_probes
+from eval.config import EvalConfig
+from eval.freeze import freeze
+from eval.run import run
+from eval.score import score
+from scripts.results_page import OWED, Page, app, fill
+
+RECORD = {"train": {"status": "done", "commands": ["envs contracts"], "seconds": 90.0, "starts": []}}
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory) -> Path:
+    """A scored evaluation of two scripts; its config beside it."""
+    out = tmp_path_factory.mktemp("page")
+    chat = get_chat("smollm2")
+    found = [p for seed in range(20) for p in make_probes("support", seed, "static", chat)][:4]
+    write_jsonl_atomic(out / "probes.jsonl", found)
+    fields = {
+        "name": "e", "out": str(out / "run"), "probes": str(out / "probes.jsonl"), "references": ["never_read"],
+        "arms": {"expert": {"policy": "expert"}, "never_read": {"policy": "never_read"}}, "bootstrap": {"resamples": 100},
+    }  # fmt: skip
+    (out / "eval.yaml").write_text(yaml.safe_dump(fields))
+    config = load_config(EvalConfig, out / "eval.yaml")
+    freeze(config)
+    run(config)
+    score(config)
+    return out
+
+
+@pytest.fixture
+def page(scored, tmp_path) -> Path:
+    """A config of a page with prose and blocks."""
+    stages = {"out": str(tmp_path / "stages"), "stages": {"train": {"about": "train it", "commands": ["envs contracts"]}}}
+    (tmp_path / "stages.yaml").write_text(yaml.safe_dump(stages))
+    (tmp_path / "RESULTS.md").write_text(
+        "# Mine\n\n<!-- stages:start -->\n<!-- stages:end -->\nBy hand.\n<!-- tries:start -->old<!-- tries:end -->\n"
+        "<!-- val.main:start --><!-- val.main:end -->\n"
+    )
+    given = {
+        "page": str(tmp_path / "RESULTS.md"), "figures": str(tmp_path / "figures"), "stages": str(tmp_path / "stages.yaml"),
+        "tries": str(tmp_path / "tries.json"), "runs": {"val": str(scored / "eval.yaml")},
+    }  # fmt: skip
+    path = tmp_path / "page.yaml"
+    path.write_text(yaml.safe_dump(given))
+    return path
+
+
+def test_blocks_are_filled_from_the_runs_and_the_rest_stays(page, scored, tmp_path):
+    write_json_atomic(tmp_path / "stages/stages.json", RECORD)
+    told = fill(load_config(Page, page))
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert list(told) == ["stages", "tries", "val.main"]
+    assert "| train | train it | done | 1.5 |" in text
+    assert "\nBy hand.\n" in text
+    assert "old" not in text
+    assert told["tries"] == OWED
+    mean = read_json(scored / "run/results.json")["arms"]["expert"]["pair_success"]["mean"]
+    assert mean == 1
+    assert "| expert |" in text
+    assert (tmp_path / "figures/val.main.svg").read_text().startswith("<svg")
+    assert f"({tmp_path / 'figures/val.main.svg'})" in text
+    fill(load_config(Page, page))
+    assert (tmp_path / "RESULTS.md").read_text() == text, "the same again"
+
+
+def test_a_block_that_nothing_fills_is_an_error_that_names_it(page, tmp_path):
+    (tmp_path / "RESULTS.md").write_text("<!-- val.mane:start --><!-- val.mane:end -->")
+    with pytest.raises(ConfigError, match=r"RESULTS.md: block val.mane: did you mean 'main'\?"):
+        fill(load_config(Page, page))
+    (tmp_path / "RESULTS.md").write_text("<!-- vol.main:start --><!-- vol.main:end -->")
+    with pytest.raises(ConfigError, match=r"block vol.main: did you mean 'val'\?"):
+        fill(load_config(Page, page))
+    (tmp_path / "RESULTS.md").write_text("no block")
+    with pytest.raises(ConfigError, match=r"RESULTS.md: no block"):
+        fill(load_config(Page, page))
+
+
+def test_a_try_keeps_its_validation_figures_and_nothing_of_the_final_test(page, scored, tmp_path):
+    write_json_atomic(tmp_path / "sft/done.json", {"minutes": 8.1, "steps": 63, "tokens": 1000, "held_out": {"loss": 0.4658}})
+    command = [
+        "try", "full", "--changed", "all weights", "--scores", str(scored / "run"), "--arm", "expert",
+        "--run", str(tmp_path / "sft"), "--tries", str(tmp_path / "tries.json"), "--note", "works",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    kept = read_json(tmp_path / "tries.json")["full"]
+    assert (kept["minutes"], kept["steps"], kept["loss"]) == (8.1, 63, 0.4658)
+    assert kept["val"]["pair_success"]["mean"] == 1
+    assert CliRunner().invoke(app, ["write", str(page)]).exit_code == 0
+    assert "| full | all weights | 8.1 | 63 | 0.466 | 1.00 |" in (tmp_path / "RESULTS.md").read_text()
+    held_out = read_json(scored / "run/results.json") | {"split": "held_out"}
+    write_json_atomic(tmp_path / "final/results.json", held_out)
+    command[command.index("--scores") + 1] = str(tmp_path / "final")
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 2
+    assert "only validation may decide" in refused.output
+    command[command.index("--scores") + 1] = str(scored / "run")
+    command[command.index("--arm") + 1] = "exprt"
+    assert "did you mean 'expert'" in CliRunner().invoke(app, command).output
