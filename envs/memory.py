@@ -90,14 +90,14 @@ class Work:
         """Trained parameters, over all processes."""
         size = self.size
         if self.rank:
-            return size.adapter(self.rank)
+            return size.adapter(self.rank) * (size.layers - self.frozen_layers) // size.layers
         frozen = size.params - size.layers * size.layer - size.hidden if self.frozen_embeddings else 0
         return size.params - frozen - self.frozen_layers * size.layer
 
     @property
     def deep(self) -> int:
         """Layers that the backward pass goes through."""
-        return self.size.layers - (0 if self.rank else self.frozen_layers)
+        return self.size.layers - self.frozen_layers
 
 
 def parts(work: Work) -> dict[str, dict[Phase, float]]:

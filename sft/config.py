@@ -109,7 +109,7 @@ class SFTStageConfig(Strict):
     """Hold the frozen weights in 4 bits under the adapter ``lora`` (the default one if none is given). A GPU and bitsandbytes."""
     freeze_embeddings: bool = True
     freeze_layers: int = Field(0, ge=0)
-    """Lowest layers left as they are: their backward pass, two thirds of their cost, falls away."""
+    """Lowest layers left as they are (with ``lora``: without an adapter): their backward pass, the larger part of their cost, falls away."""
     share_prefix: bool | None = None
     """Compute a prefix that rows of a batch share once. ``null``: on a CPU only."""
     packing: Literal["off", "auto"] = "off"
@@ -145,8 +145,6 @@ class SFTStageConfig(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> SFTStageConfig:
-        if self.lora is not None and self.freeze_layers:
-            raise ValueError("freeze_layers has no meaning with lora: set freeze_layers to 0, or lora to null")
         if self.eval_every is not None and not self.eval_share:
             raise ValueError("eval_every: nothing is held out to validate on: set eval_share above 0, or eval_every to null")
         if self.share_prefix and self.trainer.get("gradient_checkpointing"):

@@ -172,7 +172,13 @@ def build(config: SFTStageConfig, arguments: SFTConfig, rows: Sequence[Row]) -> 
         kind = "padded"
     clock = Clock(config.max_minutes * 60 if config.max_minutes is not None else None)
     return SegmentTrainer(
-        model, arguments, rows, load_tokenizer(config.model), share=kind == "tree", clock=clock, peft_config=_adapter(config)
+        model,
+        arguments,
+        rows,
+        load_tokenizer(config.model),
+        share=kind == "tree",
+        clock=clock,
+        peft_config=_adapter(config, model),
     )
 
 
@@ -253,15 +259,28 @@ def _load(config: SFTStageConfig, arguments: SFTConfig, attention: str | None) -
     return model
 
 
-def _adapter(config: SFTStageConfig) -> Any:
+def _adapter(config: SFTStageConfig, model: PreTrainedModel) -> Any:
     if config.lora is None:
         return None
     from peft import LoraConfig
 
     lora = config.lora
-    return LoraConfig(
-        r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=lora.target_modules, task_type="CAUSAL_LM"
-    )
+    targets: Any = lora.target_modules
+    if config.freeze_layers:  # PEFT's own choice of layers doesn't go together with "all-linear"
+        targets = _linears_above(model, config.freeze_layers, None if targets == "all-linear" else targets)
+    return LoraConfig(r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets, task_type="CAUSAL_LM")
+
+
+def _linears_above(model: PreTrainedModel, first: int, names: Sequence[str] | None) -> list[str]:
+    """Linear modules of the layers from ``first`` on, with these last names (None: all)."""
+    import torch
+
+    found = []
+    for number, layer in enumerate(model.base_model.layers):
+        for name, module in layer.named_modules():
+            if number >= first and isinstance(module, torch.nn.Linear) and (names is None or name.split(".")[-1] in names):
+                found.append(f"layers.{number}.{name}")
+    return found
 
 
 def _save(config: SFTStageConfig, out: Path, trainer: SegmentTrainer) -> None:

@@ -25,8 +25,6 @@ def test_config_resolves_with_an_adapter_of_its_own(tmp_path):
     file.write_text("data: d\nout: o\nqlora: true\n")
     assert load_config(SFTStageConfig, file, []).lora.r == 32
     assert load_config(SFTStageConfig, file, ["lora={r: 8}"]).lora.r == 8
-    with pytest.raises(ConfigError, match="freeze_layers"):
-        load_config(SFTStageConfig, file, ["freeze_layers=1"])
 
 
 def test_settings_are_nf4_twice_quantised_with_bf16_products():

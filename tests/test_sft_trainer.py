@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from trl import SFTTrainer
 
@@ -231,6 +232,16 @@ def test_embeddings_and_lower_layers_stay_frozen(data, tmp_path):
     changed = {name for name in new if not torch.equal(new[name], base[name])}
     assert changed
     assert not any(".layers.0." in name or "embed" in name or "lm_head" in name for name in changed)
+
+
+def test_an_adapter_can_leave_the_lower_layers_out(data, tmp_path):
+    stage.run(make_config(data, tmp_path / "run", freeze_layers=1, lora={"r": 2}))
+    tensors = load_file(tmp_path / "run/adapter/adapter_model.safetensors")
+    assert {name.split("layers.")[1].split(".")[0] for name in tensors} == {"1"}
+    new, base = weights(tmp_path / "run" / "model"), load_model("tiny", device="cpu").state_dict()
+    changed = {name for name in new if not torch.equal(new[name], base[name])}
+    assert changed
+    assert all(".layers.1." in name for name in changed)
 
 
 @pytest.mark.parametrize(
