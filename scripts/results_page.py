@@ -1,8 +1,8 @@
 """Fills the marked blocks of RESULTS.md from what the stages left: ``python -m scripts.results_page write configs/results/page.yaml``.
 
 A block stands between ``<!-- NAME:start -->`` and ``<!-- NAME:end -->``. ``stages`` are the wall times, ``tries`` what was tried on
-validation, ``RUN.SECTION`` a section of that evaluation's report (``held_out.main``, say) with its figure. Text outside the blocks is
-written by hand and stays.
+validation, ``aims`` what was aimed at, ``RUN.SECTION`` a section of that evaluation's report (``held_out.main``, say) with its figure.
+Text outside the blocks is written by hand and stays.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from envs.runs import cli_errors, provenance, read_json, write_json_atomic, writ
 from eval.config import EvalConfig
 from eval.report import TEMPLATES, sections
 from scripts.results import Plan, read_records, table
+from scripts.results_aims import Aim, aims_table
 
 BLOCK = re.compile(r"<!-- (?P<name>[\w.-]+):start -->.*?<!-- (?P=name):end -->", re.DOTALL)
 MEASURES = (
@@ -41,6 +42,7 @@ class Page(Strict):
     tries: str
     runs: dict[str, str]
     """Evaluations by the name that blocks use -> their config."""
+    aims: list[Aim] = []
 
 
 class Try(Strict):
@@ -145,16 +147,33 @@ def _block(page: Page, name: str) -> str:
         return table(plan, records) if records else OWED
     if name == "tries":
         return tries_table(read_json(page.tries)) if Path(page.tries).is_file() else OWED
+    if name == "aims":
+        return aims_table(page.aims, {n: scored for n in page.runs if (scored := _scored(page, n))})
     run, dot, part = name.partition(".")
     if not dot or run not in page.runs:
-        raise ConfigError(f"{page.page}: block {name}: {nearest(run, ['stages', 'tries', *page.runs])}")
-    config = load_config(EvalConfig, page.runs[run])
-    if not (config.folder / "results.json").is_file():
+        raise ConfigError(f"{page.page}: block {name}: {nearest(run, ['stages', 'tries', 'aims', *page.runs])}")
+    numbers = _scored(page, run)
+    if numbers is None:
         return OWED
-    found = sections(config, *(read_json(config.folder / f"{n}.json") for n in ("results", "details")))
-    if part not in found:
-        raise ConfigError(f"{page.page}: block {name}: {nearest(part, found)}")
-    return _markdown(page, name, found[part])
+    told = sections(load_config(EvalConfig, page.runs[run]), *numbers)
+    if part not in told:
+        raise ConfigError(f"{page.page}: block {name}: {nearest(part, told)}")
+    return _markdown(page, name, told[part])
+
+
+KEPT = ("results.json", "details.json", "lock.json")
+"""Of an evaluation, what the repository keeps: enough to fill the page again, and to know what was frozen."""
+
+
+def _scored(page: Page, name: str) -> tuple[Any, Any] | None:
+    """Results and details of an evaluation: of its run folder, which are kept beside the figures, or those that were kept there."""
+    folder, kept = load_config(EvalConfig, page.runs[name]).folder, Path(page.figures) / name
+    if all((folder / file).is_file() for file in KEPT):
+        for file in KEPT:
+            write_json_atomic(kept / file, read_json(folder / file))
+    elif not all((kept / file).is_file() for file in KEPT):
+        return None
+    return read_json(kept / "results.json"), read_json(kept / "details.json")
 
 
 def _markdown(page: Page, name: str, section: Mapping[str, Any]) -> str:

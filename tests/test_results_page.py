@@ -16,6 +16,7 @@ from eval.config import EvalConfig
 from eval.freeze import freeze
 from eval.run import run
 from eval.score import score
+from scripts.results_aims import Aim, aims_table, value_of, verdict
 from scripts.results_page import OWED, Page, app, fill
 
 RECORD = {"train": {"status": "done", "commands": ["envs contracts"], "seconds": 90.0, "starts": []}}
@@ -74,6 +75,48 @@ def test_blocks_are_filled_from_the_runs_and_the_rest_stays(page, scored, tmp_pa
     assert f"({tmp_path / 'figures/val.main.svg'})" in text
     fill(load_config(Page, page))
     assert (tmp_path / "RESULTS.md").read_text() == text, "the same again"
+
+
+def test_the_page_is_filled_from_what_the_repository_keeps_where_the_run_is_gone(page, scored, tmp_path):
+    fill(load_config(Page, page))
+    text = (tmp_path / "RESULTS.md").read_text()
+    given = yaml.safe_load((scored / "eval.yaml").read_text())
+    (tmp_path / "elsewhere.yaml").write_text(yaml.safe_dump(given | {"out": str(tmp_path / "gone")}))
+    page.write_text(page.read_text().replace(str(scored / "eval.yaml"), str(tmp_path / "elsewhere.yaml")))
+    assert fill(load_config(Page, page))["val.main"] != OWED
+    assert (tmp_path / "RESULTS.md").read_text() == text
+    assert read_json(tmp_path / "figures/val/lock.json") == read_json(scored / "run/lock.json")
+    (tmp_path / "figures/val/details.json").unlink()
+    assert fill(load_config(Page, page))["val.main"] == OWED
+
+
+def test_aims_are_met_by_their_interval_by_their_mean_or_missed():
+    results = {
+        "arms": {"rl": {"recall": {"mean": 0.92, "lo": 0.85, "hi": 0.97, "n": 40}}, "plain": {}},
+        "paired": [{"a": "plain", "b": "rl", "metric": "task_correct", "mean": 0.02, "lo": -0.01, "hi": 0.05, "n": 90}],
+    }
+    band = {"mean": 0.6, "lo": 0.5, "hi": 0.64, "n": 8}
+    details = {"crossover": {"session": {"rl": {"bands": {"long": {"tokens": band}}}}}}
+
+    def outcome(**aim):
+        made = Aim(about="x", run="r", arm="rl", **aim)
+        return verdict(made, value_of(made, results, details))
+
+    assert outcome(metric="recall", least=0.9) == "met by the mean, not by the interval"
+    assert outcome(metric="recall", least=0.8) == "met"
+    assert outcome(metric="recall", least=0.93) == "missed"
+    assert outcome(metric="task_correct", minus="plain", least=-0.06) == "met"
+    assert outcome(metric="task_correct", minus="plain", least=-0.03) == "met by the mean, not by the interval"
+    assert outcome(length="long", most=0.65) == "met"
+    assert outcome(length="very long", most=0.4) == "not measured"
+    assert outcome(metric="recall", most=0.05) == "missed"
+    with pytest.raises(ConfigError, match=r"aim 'x': arm 'rll': did you mean 'rl'\?"):
+        value_of(Aim(about="x", run="r", arm="rll", least=0), results, details)
+    told = aims_table(
+        [Aim(about="x", run="r", arm="rl", metric="task_correct", minus="plain", least=-0.03)], {"r": (results, details)}
+    )
+    assert "| x | -0.020 [-0.050, +0.010] | 90 | ≥ -0.03 | met by the mean, not by the interval |" in told
+    assert "not measured" in aims_table([Aim(about="x", run="other", arm="rl", least=0)], {})
 
 
 def test_a_block_that_nothing_fills_is_an_error_that_names_it(page, tmp_path):
