@@ -11,6 +11,7 @@ from envs.rewards import advantages as group_advantages
 from envs.scoring import Score
 
 ABLATIONS: dict[str, str] = {
+    "no_cost": "saving never counts: groups that are all right teach nothing",
     "additive_cost": "saving counts in every group, not only where every episode is fully right",
     "std_scaling": "the advantages of a group are divided by their standard deviation",
     "rows_as_samples": "the baseline is the mean over rows (segments), not over episodes",
@@ -29,6 +30,8 @@ def check_ablations(names: Collection[str]) -> None:
     for name in names:
         if name not in ABLATIONS:
             raise ValueError(f"no ablation is called {name!r}: {nearest(name, ABLATIONS)}")
+    if {"no_cost", "additive_cost"} <= set(names):
+        raise ValueError("no_cost and additive_cost contradict each other: name one of them")
     if len(set(names)) < len(names):
         raise ValueError("an ablation is named twice: name each once")
 
@@ -48,7 +51,7 @@ def advantages_of_group(
     """
     copies = list(rows) if "rows_as_samples" in ablation else [1] * len(q)
     of = [i for i, n in enumerate(copies) for _ in range(n)]
-    gate = [True] * len(of) if "additive_cost" in ablation else [right[i] for i in of]
+    gate = ["additive_cost" in ablation or (right[i] and "no_cost" not in ablation) for i in of]
     values = group_advantages([q[i] for i in of], [s[i] for i in of], gate, step)
     if "std_scaling" in ablation:
         spread = statistics.stdev(values) if len(values) > 1 else 0.0

@@ -61,12 +61,23 @@ def test_the_old_weighting_field_still_means_the_same(tmp_path):
 # ---- advantages ---------------------------------------------------------------------------------------------------------
 
 MIXED = [outcome(1, 0.2, True), outcome(1, 0.8, True), outcome(-0.25, 0.9), outcome(-0.25, 0.1)]
-ADVANTAGE_ONLY = {"additive_cost", "std_scaling", "rows_as_samples"}
+ADVANTAGE_ONLY = {"no_cost", "additive_cost", "std_scaling", "rows_as_samples"}
 
 
 @pytest.mark.parametrize("name", sorted(set(ABLATIONS) - ADVANTAGE_ONLY))
 def test_other_ablations_leave_the_advantages(name):
     assert advantages(MIXED, 4, {name}) == advantages(MIXED, 4)
+
+
+def test_without_cost_a_group_that_is_all_right_teaches_nothing(tmp_path):
+    right = [outcome(1.0, 0.9, True), outcome(1.0, 0.1, True)]
+    assert advantages(right, 2)[0] > 0 > advantages(right, 2)[1]
+    assert advantages(right, 2, {"no_cost"}) == [0.0, 0.0]
+    mixed = [outcome(1.0, 0.1, True), outcome(0.0, 0.9)]
+    assert advantages(mixed, 2, {"no_cost"}) == advantages(mixed, 2), "where quality differs nothing changes"
+    (tmp_path / "rl.yaml").write_text("probes: p.jsonl\nout: o\n")
+    with pytest.raises(ConfigError, match="no_cost and additive_cost contradict each other"):
+        load_config(RLConfig, tmp_path / "rl.yaml", ["ablation=[no_cost, additive_cost]"])
 
 
 def test_additive_cost_pays_for_failing_cheaply():
