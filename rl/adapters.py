@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 
 from envs.config import Strict, UserError
 from envs.runs import DataError, provenance, read_json, sha256_file, write_json_atomic, write_text_atomic
+from rl.card import adapter_card
 from rl.origin import HUB, read_origin
 
 ABOUT, SETTINGS, WEIGHTS, CARD, MADE = (
@@ -102,6 +103,7 @@ def ship(run: Path, out: Path, *, on: Sequence[Path] = (), weights: Literal["fin
         trained_with=origin.trained_with,
     )
     write_json_atomic(partial / ABOUT, about.model_dump())
+    write_text_atomic(partial / CARD, adapter_card(about, [str(f) for f in (*on, out)]))
     shutil.rmtree(out, ignore_errors=True)
     partial.rename(out)
     return about

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 if TYPE_CHECKING:
+    from rl.adapters import Shipped
     from rl.export import Export
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -25,6 +27,37 @@ def card(about: Export) -> str:
         pipeline_tag="text-generation",
         tags=["context-management", "agents", about.stage],
     )
+    return _template("model_card.md.j2").render(
+        head=head.to_yaml(),
+        about=about,
+        run=about.run,
+        settings=_lines(about.settings),
+        trained=about.trained_with,
+        profiles=", ".join(about.rules["protocol"]),
+    )
+
+
+def adapter_card(about: Shipped, chain: Sequence[str]) -> str:
+    """The card of a shipped adapter; ``chain`` are the folders that a merge takes, this one last."""
+    from huggingface_hub import ModelCardData
+
+    from rl.origin import HUB
+
+    hub, licence = HUB.get(about.base, (None, None))
+    head = ModelCardData(
+        license=licence or "unknown", base_model=hub, library_name="peft", tags=["context-management", "agents", about.stage]
+    )
+    return _template("adapter_card.md.j2").render(
+        head=head.to_yaml(),
+        about=about,
+        chain=" ".join(chain),
+        settings=_lines(about.settings),
+        metrics=_lines(about.metrics) if about.metrics else "",
+        profiles=", ".join(about.rules.get("protocol", {})) or "core@1",
+    )
+
+
+def _template(name: str) -> Template:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=False,  # noqa: S701 (Markdown)
@@ -33,14 +66,7 @@ def card(about: Export) -> str:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    return environment.get_template("model_card.md.j2").render(
-        head=head.to_yaml(),
-        about=about,
-        run=about.run,
-        settings=_lines(about.settings),
-        trained=about.trained_with,
-        profiles=", ".join(about.rules["protocol"]),
-    )
+    return environment.get_template(name)
 
 
 def _lines(value: dict[str, Any]) -> str:

@@ -39,6 +39,8 @@ class SFTSettings(BaseModel):
     seed: int = 0
     lora: dict[str, Any] | None = None
     qlora: bool = False
+    freeze_layers: int = 0
+    max_minutes: float | None = None
     trainer: dict[str, Any] = {}
 
 
@@ -151,7 +153,7 @@ def _sft(folder: Path) -> Origin:
         four_bit=config.qlora,
         settings={
             "method": "supervised fine-tuning on an expert's right turns, one row a segment (TRL)",
-            **config.model_dump(include={"lora", "qlora", "seed", "trainer"}),
+            **config.model_dump(include={"lora", "qlora", "freeze_layers", "max_minutes", "seed", "trainer"}),
             **{name: done[name] for name in ("steps", "tokens", "stopped") if name in done},
         },
         data={"data": run.get("data_sha256")},

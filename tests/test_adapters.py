@@ -81,6 +81,10 @@ def test_what_is_shipped_is_bf16_says_what_it_was_made_of_and_names_no_path(fold
     assert (about.stage, about.base, about.rank) == ("rl", "tiny", 2)
     assert about.on == [read_shipped(folder / "ship-sft").sha256]
     assert len(about.data["probes"]) == 64
+    card = (folder / "ship-rl/README.md").read_text()
+    assert "standing on 1 other adapter of this repository" in card
+    assert f"python -m rl merge {folder / 'ship-sft'} {folder / 'ship-rl'} --out runs/models/rl" in card
+    assert "group_size: 2" in card
     for file in ("adapter_config.json", "shipped.json"):
         assert str(folder.parent) not in (folder / "ship-sft" / file).read_text()
 
