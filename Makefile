@@ -9,6 +9,8 @@ VLLM_TESTS := $(wildcard tests/real/test_vllm_*.py)
 WORKERS ?= 2
 MODEL ?= smollm2
 CONFIG ?= configs/demo.yaml
+# Options of the runner of `make results`.
+STAGES ?=
 # Where `make demo` left its weights.
 DEMO ?= runs/demo$(if $(filter tiny,$(MODEL)),-tiny)
 
@@ -19,7 +21,7 @@ export TOKENIZERS_PARALLELISM ?= false
 export HF_HUB_OFFLINE ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint test test-long test-vllm bench demo eval-demo clean
+.PHONY: help venv lint test test-long test-vllm bench demo eval-demo results clean
 
 help:  ## show this list
 	@echo "ctxctl: train and evaluate agents that manage their own context. Targets:"
@@ -75,6 +77,9 @@ eval-demo: $(STAMP)  ## after demo: the main arms with its weights on a small fr
 
 demo: $(STAMP)  ## the four stages end to end on SmolLM2-135M; MODEL=tiny: the plumbing in minutes
 	$(BIN)/python pipeline.py $(CONFIG) model=$(MODEL)
+
+results: $(STAMP)  ## RESULTS.md from nothing (a night on 2 cores) or from the adapters in adapters/; STAGES="--list", "--retrain", "--until NAME"
+	$(BIN)/python -m scripts.results configs/results/stages.yaml $(STAGES)
 
 clean:  ## delete caches (not the environment, runs/ or .cache/)
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,10 +14,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from data_gen.config import DataConfig
+from data_gen.sessions import SuiteConfig
 from envs.config import ConfigError, UserError, load_config
 from envs.runs import DataError, read_json, write_json_atomic
+from eval.config import EvalConfig
+from rl.config import RLConfig
 from scripts import results
 from scripts.results import Plan, app, check, chosen, perform, read_records
+from sft.config import SFTStageConfig
 
 ROOT = Path(__file__).parent.parent
 GOOD, BAD, LONG = "envs contracts --help", "envs nonsense", "data_gen bench --sessions 1000000"
@@ -135,3 +141,38 @@ def test_stages_by_name_and_mistakes(tmp_path):
         read_records(given)
     with pytest.raises(ConfigError, match=r"stages.one: configs/nowhere.yaml: not there"):
         check(plan(tmp_path, one=["sft configs/nowhere.yaml"]))
+
+
+def test_the_plan_of_the_result_names_commands_and_configs_that_are_there(monkeypatch):
+    """Every config is read by its stage's own schema; a model that a stage plays is made by a stage before it."""
+    monkeypatch.chdir(ROOT)
+    found = check(ROOT / "configs/results/stages.yaml")
+    made: list[str] = []
+    for stage in found.stages.values():
+        for command in stage.commands:
+            module, *words = shlex.split(command)
+            overrides = [w for w in words if "=" in w]
+            configs = [w for w in words if w.startswith("configs/")]
+            if module == "data_gen":
+                schema = SuiteConfig if words[0] == "sessions" else DataConfig
+                made.append(load_config(schema, configs[0], overrides).out)
+            elif module == "sft":
+                loaded = load_config(SFTStageConfig, configs[0], overrides)
+                assert loaded.data in made
+                made.append(loaded.out)
+            elif module == "rl" and words[0] == "ship":
+                assert words[1] in made
+                made.append(words[2])
+            elif module == "rl" and words[0] == "merge":
+                assert set(words[1:-2]) <= set(made)
+                made.append(words[-1])
+            elif module == "rl":
+                loaded = load_config(RLConfig, configs[0], overrides)
+                assert loaded.model in made
+                made.append(loaded.out)
+            elif module == "eval":
+                loaded = load_config(EvalConfig, configs[0], overrides)
+                files = [f for f in (loaded.probes, loaded.sessions) if f]
+                assert all(f in made or str(Path(f).parent) in made for f in files), files
+                assert {a.model for a in loaded.arms.values() if a.model} - {"smollm2"} <= set(made)
+    assert {s for stage in found.stages.values() for s in stage.shipped} <= set(made)
