@@ -8,6 +8,7 @@ Text outside the blocks is written by hand and stays.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +44,8 @@ class Page(Strict):
     runs: dict[str, str]
     """Evaluations by the name that blocks use -> their config."""
     aims: list[Aim] = []
+    data: str | None = None
+    """Folder of the training set: its card and plots are kept beside the figures."""
 
 
 class Try(Strict):
@@ -117,6 +120,8 @@ def write(config: Annotated[Path, typer.Argument(help="YAML file.")] = Path("con
     typer.echo(f"{page.page}: {len(told)} blocks, {sum(v == OWED for v in told.values())} owed")
 
 
+CARD = ("card.md", "plots", ".png")
+"""Of a data folder, what belongs to its card."""
 OWED = "*Not there yet.*"
 
 
@@ -137,6 +142,9 @@ def fill(page: Page) -> dict[str, str]:
             f"{path}: no block: write <!-- stages:start --> and <!-- stages:end --> where the wall times shall stand"
         )
     write_text_atomic(path, text)
+    if page.data and (Path(page.data) / "card.md").is_file():
+        kept = Path(page.figures) / "data"
+        shutil.copytree(page.data, kept, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if not n.endswith(CARD)])
     return told
 
 

@@ -90,6 +90,16 @@ def test_the_page_is_filled_from_what_the_repository_keeps_where_the_run_is_gone
     assert fill(load_config(Page, page))["val.main"] == OWED
 
 
+def test_the_card_of_the_training_set_is_kept_with_its_plots_and_nothing_else(page, tmp_path):
+    for file in ("card.md", "trajectories.jsonl", "plots/lengths.png"):
+        (tmp_path / "data" / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / file).write_text("x")
+    page.write_text(page.read_text() + f"data: {tmp_path / 'data'}\n")
+    fill(load_config(Page, page))
+    kept = {str(p.relative_to(tmp_path / "figures/data")) for p in (tmp_path / "figures/data").rglob("*") if p.is_file()}
+    assert kept == {"card.md", "plots/lengths.png"}
+
+
 def test_aims_are_met_by_their_interval_by_their_mean_or_missed():
     results = {
         "arms": {"rl": {"recall": {"mean": 0.92, "lo": 0.85, "hi": 0.97, "n": 40}}, "plain": {}},
