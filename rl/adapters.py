@@ -86,6 +86,7 @@ def ship(run: Path, out: Path, *, on: Sequence[Path] = (), weights: Literal["fin
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
+    (partial / WEIGHTS).chmod(0o644)  # safetensors leaves it to its owner alone
     write_text_atomic(partial / SETTINGS, json.dumps(settings, indent=2, sort_keys=True) + "\n")
     about = Shipped(
         stage=origin.stage,

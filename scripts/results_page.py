@@ -27,7 +27,8 @@ from scripts.results_aims import Aim, aims_table
 
 BLOCK = re.compile(r"<!-- (?P<name>[\w.-]+):start -->.*?<!-- (?P=name):end -->", re.DOTALL)
 MEASURES = (
-    "pair_success", "task_correct", "right_present", "read_present", "right_missing", "right_superseded", "tokens",
+    "pair_success", "task_correct", "right_present", "read_present", "right_missing", "right_superseded", "detection_recall",
+    "detection_false_alarm", "tokens",
     "session_task_correct", "session_turn_accuracy", "session_tokens",
 )  # fmt: skip
 """Validation figures of a try."""
