@@ -78,7 +78,7 @@ eval-demo: $(STAMP)  ## after demo: the main arms with its weights on a small fr
 demo: $(STAMP)  ## the four stages end to end on SmolLM2-135M; MODEL=tiny: the plumbing in minutes
 	$(BIN)/python pipeline.py $(CONFIG) model=$(MODEL)
 
-results: $(STAMP)  ## RESULTS.md from nothing (a night on 2 cores) or from the adapters in adapters/; STAGES="--list", "--retrain", "--until NAME"
+results: $(STAMP)  ## RESULTS.md from nothing (a night on 2 cores) or from the adapters in adapters/; STAGES="--list", "--jobs 2", "--retrain", "--until NAME"
 	$(BIN)/python -m scripts.results configs/results/stages.yaml $(STAGES)
 
 clean:  ## delete caches (not the environment, runs/ or .cache/)

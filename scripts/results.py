@@ -6,21 +6,27 @@
       logs/<stage>.log  what its commands printed
 
 Every command goes on by itself where it was stopped, so the same call does: after Ctrl-C, a crash or a reboot, finished stages are left
-as they are. A stage whose result lies in the repository (``shipped``) is taken from there, with the wall time that it took when it was
+as they are. With ``--jobs 2`` stages that need nothing of each other run side by side, each with its share of the cores: two trainings of a small
+model on one core each are together faster than one after the other on two. A stage whose result lies in the repository (``shipped``) is taken from there, with the wall time that it took when it was
 made; ``--retrain`` makes it anew.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, TextIO
 
 import typer
 from pydantic import Field, ValidationError, model_validator
@@ -41,6 +47,8 @@ class Stage(Strict):
 
     about: str
     commands: list[str] = Field(min_length=1)
+    needs: list[str] | None = None
+    """Stages whose results it takes; null: all before it."""
     shipped: list[str] = []
     """Files and folders of the repository that are this stage's result: where all are there, it isn't run."""
 
@@ -63,6 +71,21 @@ class Plan(Strict):
     record: str | None = None
     """Record in the repository of how long the shipped stages took."""
     stages: dict[str, Stage] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _needs(self) -> Plan:
+        names = list(self.stages)
+        for number, (name, stage) in enumerate(self.stages.items()):
+            for need in stage.needs or []:
+                if need not in names[:number]:
+                    raise ValueError(f"stage {name} needs {need!r}, which is no stage before it: {nearest(need, names[:number])}")
+        return self
+
+    def needs(self, name: str) -> list[str]:
+        """The stages that must be done before this one."""
+        names = list(self.stages)
+        needs = self.stages[name].needs
+        return names[: names.index(name)] if needs is None else needs
 
 
 class Start(Strict):
@@ -95,13 +118,14 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help="Only this stage; may be repeated.")] = None,
     until: Annotated[str | None, typer.Option(help="Last stage to run.")] = None,
     retrain: Annotated[bool, typer.Option(help="Make what lies in the repository anew.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Stages side by side, each with its share of the cores.")] = 1,
 ) -> None:
     """Run the stages that are not done yet, in order, and write what each took.
 
     \b
         make results
         python -m scripts.results configs/results/stages.yaml --list
-        python -m scripts.results configs/results/stages.yaml --until sft-s1
+        python -m scripts.results configs/results/stages.yaml --until sft-s1 --jobs 2
 
     Stop it whenever you like; the same command goes on. A changed command makes its stage owed again.
     """  # noqa: D301
@@ -111,9 +135,69 @@ def main(
     if show:
         typer.echo(table(given, records))
         return
-    for name in wanted:
-        perform(given, name, records, retrain=retrain)
+    with alone(Path(given.out)):
+        run_all(given, wanted, records, retrain=retrain, jobs=jobs)
     typer.echo(table(given, records))
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other calls out of the folder. Commands inherit the lock: one that outlives a killed call still keeps them out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise UserError(
+                f"{folder}: another call, or a command that it left behind, is at work there (process {file.read().strip()}): wait for "
+                "it, or stop it"
+            ) from None
+        _HELD.append(file.fileno())
+        _tell(file, os.getpid())
+        try:
+            yield
+        finally:
+            _HELD.remove(file.fileno())
+
+
+def _tell(file: TextIO, pid: int) -> None:
+    file.seek(0)
+    file.truncate()
+    file.write(str(pid))
+    file.flush()
+
+
+def run_all(plan: Plan, wanted: Sequence[str], records: dict[str, Record], *, retrain: bool, jobs: int) -> None:
+    """Run the wanted stages, at most ``jobs`` at once; a stage waits for those it needs among them.
+
+    After a failure nothing new is begun, what runs is waited for, and the failure is raised.
+    """
+    cores = len(os.sched_getaffinity(0))
+    threads = str(max(1, cores // jobs)) if jobs > 1 else None
+    waiting, running = list(wanted), dict[Future[None], str]()
+    failure: BaseException | None = None
+    with ThreadPoolExecutor(jobs) as pool:
+        while running or (waiting and failure is None):
+            for name in list(waiting) if failure is None else []:
+                blocked = any(need in waiting or need in running.values() for need in plan.needs(name))
+                if len(running) < jobs and not blocked:
+                    waiting.remove(name)
+                    running[pool.submit(perform, plan, name, records, retrain=retrain, threads=threads)] = name
+            try:
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt:
+                tqdm.write("   interrupted: waiting for the commands under way to end at a safe place", file=sys.stderr)
+                for process in list(_RUNNING):
+                    process.send_signal(signal.SIGINT)
+                failure = failure or KeyboardInterrupt()
+                continue
+            for future in finished:
+                del running[future]
+                told = future.exception()
+                failure = told if told is not None and not isinstance(failure, UserError) else failure
+    if failure is not None:
+        raise failure
 
 
 def chosen(plan: Plan, only: list[str] | None, until: str | None) -> list[str]:
@@ -141,8 +225,8 @@ def read_records(plan: Plan) -> dict[str, Record]:
     return records
 
 
-def perform(plan: Plan, name: str, records: dict[str, Record], *, retrain: bool) -> None:
-    """Run a stage unless it is done. Raises UserError when one of its commands fails."""
+def perform(plan: Plan, name: str, records: dict[str, Record], *, retrain: bool, threads: str | None = None) -> None:
+    """Run a stage unless it is done, its commands with so many threads. Raises UserError when one of them fails."""
     stage, before = plan.stages[name], records.get(name)
     own = Path(plan.out) / RECORD
     here = own.is_file() and name in read_json(own)
@@ -176,7 +260,7 @@ def perform(plan: Plan, name: str, records: dict[str, Record], *, retrain: bool)
     note("running", 0.0)
     for number, command in enumerate(stage.commands, 1):
         tqdm.write(f"   {number}/{len(stage.commands)}  python -m {command}", file=sys.stderr)
-        code = _run(command, log, lambda: note("running", time.monotonic() - began))
+        code = _run(command, log, lambda: note("running", time.monotonic() - began), threads)
         if code:
             stopped = code in (130, -signal.SIGINT)
             note("interrupted" if stopped else "failed", time.monotonic() - began)
@@ -185,36 +269,42 @@ def perform(plan: Plan, name: str, records: dict[str, Record], *, retrain: bool)
     note("done", time.monotonic() - began)
 
 
+_WRITING = threading.Lock()
+_HELD: list[int] = []
+"""Descriptor of the folder's lock, which commands inherit."""
+_RUNNING: list[subprocess.Popen[bytes]] = []
+
+
 def _write(plan: Plan, records: dict[str, Record]) -> None:
-    known = {name: records[name].model_dump() for name in plan.stages if name in records}
-    write_json_atomic(Path(plan.out) / RECORD, known)
+    with _WRITING:
+        known = {name: records[name].model_dump() for name in plan.stages if name in records}
+        write_json_atomic(Path(plan.out) / RECORD, known)
 
 
-def _run(command: str, log: Path, beat: Any) -> int:
+def _run(command: str, log: Path, beat: Callable[[], None], threads: str | None) -> int:
     """Run a command with its output in the log; its last line stands beside a clock on a terminal. Returns its exit code."""
     arguments = [sys.executable, "-m", *shlex.split(command)]
+    share = {"OMP_NUM_THREADS": threads} if threads else {}
     with log.open("a") as stream, tqdm(bar_format="   {elapsed} {postfix}", leave=False, file=sys.stderr) as clock:
         stream.write(f"$ python -m {command}\n")
         stream.flush()
-        process = subprocess.Popen(arguments, stdout=stream, stderr=subprocess.STDOUT, env={**os.environ})
+        # In a group of its own: Ctrl-C reaches the command once, from run_all.
+        process = subprocess.Popen(
+            arguments, stdout=stream, stderr=subprocess.STDOUT, env={**os.environ, **share}, pass_fds=_HELD, process_group=0
+        )
+        _RUNNING.append(process)
         last = time.monotonic()
-        while True:
-            try:
-                return process.wait(timeout=2)
-            except subprocess.TimeoutExpired:
-                clock.set_postfix_str(last_line(log)[:100])
-                if time.monotonic() - last > BEAT:
-                    beat()
-                    last = time.monotonic()
-            except KeyboardInterrupt:
-                # The command got the signal too and ends by itself at a safe place.
-                tqdm.write("   interrupted: waiting for the command to end at a safe place", file=sys.stderr)
+        try:
+            while True:
                 try:
-                    return process.wait() or 130
-                except KeyboardInterrupt:
-                    process.kill()
-                    process.wait()
-                    return 130
+                    return process.wait(timeout=1)
+                except subprocess.TimeoutExpired:
+                    clock.set_postfix_str(last_line(log)[:100])
+                    if time.monotonic() - last > BEAT:
+                        beat()
+                        last = time.monotonic()
+        finally:
+            _RUNNING.remove(process)
 
 
 def last_line(log: Path) -> str:

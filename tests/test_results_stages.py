@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from envs.runs import DataError, read_json, write_json_atomic
 from eval.config import EvalConfig
 from rl.config import RLConfig
 from scripts import results
-from scripts.results import Plan, app, check, chosen, perform, read_records
+from scripts.results import Plan, app, check, chosen, perform, read_records, run_all
 from sft.config import SFTStageConfig
 
 ROOT = Path(__file__).parent.parent
@@ -91,23 +93,45 @@ def test_what_lies_in_the_repository_is_taken_with_the_time_it_took_unless_it_is
     assert read_json(tmp_path / "out/stages.json")["train"]["status"] == "done", "nothing shipped: it is made"
 
 
-def test_kill_9_loses_no_more_than_a_beat_and_the_time_adds_up(tmp_path, monkeypatch):
-    path = plan(tmp_path, long=[LONG])
-    code = f"import scripts.results as r; r.BEAT = 0.5; r.app([{str(path)!r}])"
+def started(path: Path, record: Path, beat: float = 0.5) -> subprocess.Popen[bytes]:
+    """A call of its own, whose command has been at work for two seconds."""
+    code = f"import scripts.results as r; r.BEAT = {beat}; r.app([{str(path)!r}])"
     runner = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, start_new_session=True)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if record.is_file() and read_json(record)["long"]["seconds"] > 2:
+            return runner
+        time.sleep(0.2)
+    runner.kill()
+    raise AssertionError("the command never began")
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
+
+
+def test_kill_9_loses_no_more_than_a_beat_the_command_keeps_others_out_and_the_time_adds_up(tmp_path, monkeypatch):
+    path = plan(tmp_path, long=[LONG])
+    runner = started(path, tmp_path / "out/stages.json")
+    left = children(runner.pid)
+    assert left
     try:
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            record = tmp_path / "out/stages.json"
-            if record.is_file() and read_json(record)["long"]["seconds"] > 2:
-                break
-            time.sleep(0.2)
-    finally:
-        os.killpg(runner.pid, signal.SIGKILL)
+        runner.kill()
         runner.wait()
-    killed = read_json(tmp_path / "out/stages.json")["long"]
-    assert killed["status"] == "running"
-    assert killed["seconds"] > 2
+        killed = read_json(tmp_path / "out/stages.json")["long"]
+        assert killed["status"] == "running"
+        assert killed["seconds"] > 2
+        refused = CliRunner().invoke(app, [str(path)])
+        assert refused.exit_code == 2
+        assert "another call, or a command that it left behind, is at work there" in " ".join(refused.output.split())
+    finally:
+        for pid in left:
+            os.killpg(pid, signal.SIGKILL)
     given = load_config(Plan, path)
     monkeypatch.setattr(results, "_run", lambda *_: 0)
     perform(given, "long", read_records(given), retrain=False)
@@ -117,14 +141,61 @@ def test_kill_9_loses_no_more_than_a_beat_and_the_time_adds_up(tmp_path, monkeyp
     assert done["seconds"] >= killed["seconds"]
 
 
-def test_ctrl_c_is_told_from_a_failure(tmp_path, monkeypatch):
-    given = load_config(Plan, plan(tmp_path, first=[GOOD]))
-    monkeypatch.setattr(results, "_run", lambda *_: 130)
-    (tmp_path / "out/logs").mkdir(parents=True)
-    (tmp_path / "out/logs/first.log").write_text("x\n")
-    with pytest.raises(UserError, match=r"stage first: python -m envs contracts --help: interrupted: see"):
-        perform(given, "first", {}, retrain=False)
-    assert read_json(tmp_path / "out/stages.json")["first"]["status"] == "interrupted"
+def test_ctrl_c_reaches_the_command_once_and_is_told_from_a_failure(tmp_path):
+    runner = started(plan(tmp_path, long=[LONG], next=[GOOD]), tmp_path / "out/stages.json")
+    left = children(runner.pid)
+    runner.send_signal(signal.SIGINT)
+    assert runner.wait(timeout=60) == 2
+    records = read_json(tmp_path / "out/stages.json")
+    assert {name: r["status"] for name, r in records.items()} == {"long": "interrupted"}
+    assert not any(Path(f"/proc/{pid}").exists() for pid in left)
+
+
+def test_stages_that_need_nothing_of_each_other_run_side_by_side_with_their_share_of_the_cores(tmp_path, monkeypatch):
+    stages = {
+        "first": {"commands": [GOOD]},
+        "left": {"commands": ["envs left"], "needs": ["first"]},
+        "right": {"commands": ["envs right"], "needs": ["first"]},
+        "last": {"commands": [GOOD]},
+    }
+    both, began = threading.Barrier(2, timeout=30), []
+
+    def run(command, log, beat, threads):
+        began.append(log.stem)
+        if log.stem in ("left", "right"):
+            both.wait()  # breaks unless both are under way at once
+        assert threads == str(max(1, len(os.sched_getaffinity(0)) // 2))
+        return 0
+
+    monkeypatch.setattr(results, "_run", run)
+    assert CliRunner().invoke(app, [str(plan(tmp_path, **stages)), "--jobs", "2"]).exit_code == 0
+    assert began[0] == "first"
+    assert set(began[1:3]) == {"left", "right"}
+    assert began[3] == "last"
+    with pytest.raises(ConfigError, match=r"stage right needs 'frist', which is no stage before it: did you mean 'first'\?"):
+        load_config(Plan, plan(tmp_path, **{**stages, "right": {"commands": [GOOD], "needs": ["frist"]}}))
+
+
+def test_after_a_failure_nothing_new_is_begun_and_what_runs_is_waited_for(tmp_path, monkeypatch):
+    stages = {name: {"commands": [f"envs {name}"], "needs": []} for name in ("bad", "slow", "never")}
+    failed, ended = threading.Event(), []
+
+    def run(command, log, beat, threads):
+        log.write_text("x\n")
+        if log.stem == "bad":
+            failed.set()
+            return 1
+        failed.wait(30)
+        time.sleep(0.5)
+        ended.append(log.stem)
+        return 0
+
+    monkeypatch.setattr(results, "_run", run)
+    given = load_config(Plan, plan(tmp_path, **stages))
+    with pytest.raises(UserError, match="stage bad"):
+        run_all(given, list(stages), {}, retrain=False, jobs=2)
+    assert ended == ["slow"]
+    assert {n: r["status"] for n, r in read_json(tmp_path / "out/stages.json").items()} == {"bad": "failed", "slow": "done"}
 
 
 def test_stages_by_name_and_mistakes(tmp_path):
