@@ -73,8 +73,7 @@ def ship(run: Path, out: Path, *, on: Sequence[Path] = (), weights: Literal["fin
     if not (source / WEIGHTS).is_file():
         raise UserError(f"{source}: no adapter there: only a run with lora has one (weights themselves: python -m rl export)")
     chain = _chain(on)
-    if origin.stage == "rl" and not chain:
-        raise UserError(f"{run}: an RL adapter stands on what it started from: name those adapters with --on")
+    _check_start(run, Path(origin.model), chain)
     tensors = {name: t.to(torch.bfloat16).contiguous() for name, t in load_file(source / WEIGHTS).items()}
     if bad := [name for name, t in tensors.items() if not torch.isfinite(t).all()]:
         raise UserError(f"{source}: {bad[0]} holds NaN or infinity: the training diverged")
@@ -108,6 +107,17 @@ def ship(run: Path, out: Path, *, on: Sequence[Path] = (), weights: Literal["fin
     shutil.rmtree(out, ignore_errors=True)
     partial.rename(out)
     return about
+
+
+def _check_start(run: Path, start: Path, chain: Sequence[Shipped]) -> None:
+    """Raise UserError unless the run started from what the chain makes."""
+    if not start.is_dir():
+        return  # a model by name, or one that is gone: nothing to hold the chain against
+    if not (start / MADE).is_file():
+        raise UserError(f"{run}: started from {start}, which no shipped adapters made: start from what python -m rl merge writes")
+    names, made = read_json(start / MADE)["names"], read_json(start / MADE)["adapters"]
+    if made != [a.sha256 for a in chain]:
+        raise UserError(f"{run}: started from {' + '.join(names)}: name these adapters with --on, the lowest first")
 
 
 def read_shipped(folder: Path) -> Shipped:

@@ -103,8 +103,13 @@ def test_the_same_merge_is_left_as_it_is_and_a_folder_with_something_else_is_not
 def test_an_adapter_stands_on_its_own_chain_alone(folder, tmp_path):
     with pytest.raises(UserError, match=r"ship-rl: stands on 1 other adapter\(s\), not on the start weights"):
         merge([folder / "ship-rl"], tmp_path / "model")
-    with pytest.raises(UserError, match=r"an RL adapter stands on what it started from: name those adapters with --on"):
+    with pytest.raises(UserError, match=r"rl: started from ship-sft: name these adapters with --on, the lowest first"):
         ship(folder / "rl", tmp_path / "shipped")
+    shutil.copytree(folder / "rl", tmp_path / "rl")
+    config = (tmp_path / "rl/config.yaml").read_text()
+    (tmp_path / "rl/config.yaml").write_text(config.replace(str(folder / "model-sft"), str(folder / "sft/model")))
+    with pytest.raises(UserError, match=r"which no shipped adapters made: start from what python -m rl merge writes"):
+        ship(tmp_path / "rl", tmp_path / "shipped", on=[folder / "ship-sft"])
 
 
 def test_changed_weights_are_noticed(folder, tmp_path):
