@@ -95,7 +95,9 @@ def test_what_lies_in_the_repository_is_taken_with_the_time_it_took_unless_it_is
 
 def started(path: Path, record: Path, beat: float = 0.5) -> subprocess.Popen[bytes]:
     """A call of its own, whose command has been at work for two seconds."""
-    code = f"import scripts.results as r; r.BEAT = {beat}; r.app([{str(path)!r}])"
+    # Whoever starts the tests in the background may have SIGINT ignored.
+    handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{handled}; import scripts.results as r; r.BEAT = {beat}; r.app([{str(path)!r}])"
     runner = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, start_new_session=True)
     end = time.monotonic() + 60
     while time.monotonic() < end:
