@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -74,6 +75,8 @@ def test_a_stage_that_fails_hides_no_other(tmp_path, monkeypatch):
 
 def test_a_smoke_test_that_is_ended_leaves_no_stage_behind(tmp_path):
     (tmp_path / "scripts").mkdir()
+    for file in ("__init__.py", "gpu_smoke.py"):
+        shutil.copy(ROOT / "scripts" / file, tmp_path / "scripts")
     (tmp_path / "scripts" / "smoke_stages.py").write_text("import os, time; print(os.getpid(), flush=True); time.sleep(120)\n")
     command = [sys.executable, "-m", "scripts.gpu_smoke", "--cpu", "--only", "data", "--out", str(tmp_path / "out")]
     process = subprocess.Popen(
