@@ -129,7 +129,7 @@ def main(
 
     Stop it whenever you like; the same command goes on. A changed command makes its stage owed again.
     """  # noqa: D301
-    given = load_config(Plan, plan)
+    given = check(plan)
     wanted = chosen(given, only, until)
     records = read_records(given)
     if show:

@@ -214,6 +214,8 @@ def test_stages_by_name_and_mistakes(tmp_path):
         read_records(given)
     with pytest.raises(ConfigError, match=r"stages.one: configs/nowhere.yaml: not there"):
         check(plan(tmp_path, one=["sft configs/nowhere.yaml"]))
+    done = CliRunner().invoke(app, [str(plan(tmp_path, one=[GOOD], two=["sft configs/nowhere.yaml"]))])
+    assert done.exit_code == 2, "told before anything is run"
 
 
 def test_the_plan_of_the_result_names_commands_and_configs_that_are_there(monkeypatch):
