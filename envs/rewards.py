@@ -16,6 +16,7 @@ from envs.profiles import get_profile
 from envs.tasks.base import Probe, Session
 
 COST_SHARE = 0.05
+"""``eps`` as a share of the smallest step of ``q``."""
 
 
 def saving(reference: int, cost: int) -> float:
@@ -25,12 +26,18 @@ def saving(reference: int, cost: int) -> float:
     return min(1.0, max(0.0, 0.5 + 0.25 * math.log2(reference / cost)))
 
 
-def advantages(q: Sequence[float], s: Sequence[float], fully_right: Sequence[bool], quality_step: float) -> list[float]:
-    """Advantages of the episodes of one group (one probe or one session)."""
+def advantages(
+    q: Sequence[float], s: Sequence[float], fully_right: Sequence[bool], quality_step: float, cost_share: float = COST_SHARE
+) -> list[float]:
+    """Advantages of the episodes of one group (one probe or one session).
+
+    Whatever ``cost_share``, quality alone orders the episodes of a group of which one is not fully right. What it moves is how much less
+    often right a cheap habit may be over many groups and still be reinforced.
+    """
     if not len(q) == len(s) == len(fully_right) or not q:
         raise ValueError(f"a group needs one q, s and verdict an episode, got {len(q)}, {len(s)} and {len(fully_right)}")
     mean_q, mean_s = sum(q) / len(q), sum(s) / len(s)
-    eps = COST_SHARE * quality_step if all(fully_right) else 0.0
+    eps = cost_share * quality_step if all(fully_right) else 0.0
     return [a - mean_q + eps * (b - mean_s) for a, b in zip(q, s, strict=True)]
 
 

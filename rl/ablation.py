@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Collection, Sequence
 
 from envs.config import nearest
+from envs.rewards import COST_SHARE
 from envs.rewards import advantages as group_advantages
 from envs.scoring import Score
 
@@ -37,7 +38,13 @@ def check_ablations(names: Collection[str]) -> None:
 
 
 def advantages_of_group(
-    q: Sequence[float], s: Sequence[float], right: Sequence[bool], step: float, rows: Sequence[int], ablation: Collection[str]
+    q: Sequence[float],
+    s: Sequence[float],
+    right: Sequence[bool],
+    step: float,
+    rows: Sequence[int],
+    ablation: Collection[str],
+    cost_share: float = COST_SHARE,
 ) -> list[float]:
     """Advantages of one group's episodes, under the ablations that change them.
 
@@ -48,11 +55,12 @@ def advantages_of_group(
         step: the smallest step of ``q``.
         rows: segments of each episode.
         ablation: names from :data:`ABLATIONS`.
+        cost_share: what saving weighs, as a share of ``step``.
     """
     copies = list(rows) if "rows_as_samples" in ablation else [1] * len(q)
     of = [i for i, n in enumerate(copies) for _ in range(n)]
     gate = ["additive_cost" in ablation or (right[i] and "no_cost" not in ablation) for i in of]
-    values = group_advantages([q[i] for i in of], [s[i] for i in of], gate, step)
+    values = group_advantages([q[i] for i in of], [s[i] for i in of], gate, step, cost_share)
     if "std_scaling" in ablation:
         spread = statistics.stdev(values) if len(values) > 1 else 0.0
         values = [v / (spread + _STD_FLOOR) for v in values]

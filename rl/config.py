@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from envs.config import ConfigError, Strict, check_fields
 from envs.hardware import Expect, Hardware, ModelSize, Status
+from envs.rewards import COST_SHARE
 from rl.ablation import check_ablations
 from rl.curriculum import Stage, check_stages
 
@@ -124,6 +125,10 @@ class RLConfig(Strict):
     max_segments: int = Field(8, ge=1)
     """Segments (rows) of one episode; an episode cut here is a failure."""
     temperature: float = Field(1.0, gt=0)
+    cost_share: float = Field(COST_SHARE, ge=0, le=4)
+    """What saving weighs in a group that is all right, as a share of the smallest step of ``q``. Quality orders every other group alone,
+    whatever it is; a larger one makes a cheap habit worth more wrong answers over many groups.
+    """
     ablation: list[str] = Field(default_factory=list)
     """Names from ``rl.ablation.ABLATIONS``, each changing one thing; and the control ``permuted_advantages``. Default: none."""
     precision: Literal["fp32", "bf16"] = "fp32"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from envs.rewards import COST_SHARE
 from envs.scoring import Score
 from rl.ablation import advantages_of_group
 
@@ -37,7 +38,9 @@ class Outcome:
     """Everything measured, as evaluation measures it, whatever the ablations."""
 
 
-def advantages(outcomes: Sequence[Outcome], group_size: int, ablation: Collection[str] = ()) -> list[float]:
+def advantages(
+    outcomes: Sequence[Outcome], group_size: int, ablation: Collection[str] = (), cost_share: float = COST_SHARE
+) -> list[float]:
     """Advantage of each episode; consecutive ``group_size`` outcomes are one group. Excluded episodes get 0."""
     out: list[float] = []
     for group in grouped(outcomes, group_size):
@@ -45,7 +48,8 @@ def advantages(outcomes: Sequence[Outcome], group_size: int, ablation: Collectio
         values = [0.0] * len(kept)
         if len(kept) > 1:
             columns = [o.q for o in kept], [o.s for o in kept], [o.fully_right for o in kept]
-            values = advantages_of_group(*columns, min(o.quality_step for o in kept), [o.rows for o in kept], ablation)
+            step = min(o.quality_step for o in kept)
+            values = advantages_of_group(*columns, step, [o.rows for o in kept], ablation, cost_share)
         left = iter(values)
         out += [0.0 if o.excluded else next(left) for o in group]
     # What rounding leaves of equal episodes is no advantage, and must not cost a training pass.

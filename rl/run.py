@@ -171,6 +171,7 @@ def build(config: RLConfig, *, first: int = 0, on_turn: Any = None, on_sample: A
         max_turns=config.max_turns,
         max_segments=config.max_segments,
         ablation=config.ablation,
+        cost_share=config.cost_share,
         val_temperature=config.val_temperature,
         measure=lambda outcomes: metrics_of(lines_of(val_probes, outcomes, 0)),
         redraw=config.redraw,

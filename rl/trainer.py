@@ -33,6 +33,7 @@ from trl.models import unwrap_model_for_generation
 from envs.chat import ChatML
 from envs.config import ConfigError
 from envs.policies.hf import HFPolicy
+from envs.rewards import COST_SHARE
 from envs.segments import Segment
 from rl.ablation import permuted
 from rl.clock import Clock
@@ -61,6 +62,7 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         chat: the chat writer.
         max_turns, max_segments: caps of one episode; hitting one is a failure.
         ablation: names from ``rl.ablation.ABLATIONS``.
+        cost_share: what saving weighs, as a share of the smallest step of ``q``.
         gap_stop: bound of the log-probability gap; of the maximum in fp32, of the mean under bf16.
         on_turn: called before each turn of a rollout with its number and the episodes that still run.
         pool: places in ``tasks`` that a redraw may take in a step (from 1); default: all.
@@ -88,6 +90,7 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         max_turns: int = 24,
         max_segments: int = 8,
         ablation: Collection[str] = (),
+        cost_share: float = COST_SHARE,
         val_temperature: float = 0.0,
         measure: Callable[[list[Outcome]], dict[str, float]] | None = None,
         gap_stop: float = 1e-4,
@@ -125,6 +128,7 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
             )
         self._start, self._judge, self._chat = start, judge, chat
         self._caps = {"max_turns": max_turns, "max_segments": max_segments}
+        self._cost_share = cost_share
         self._ablation, self._gap_stop, self._on_turn = frozenset(ablation), gap_stop, on_turn
         self._val_temperature, self._measure = val_temperature, measure or (lambda outcomes: {})
         self.validated: list[Outcome] = []
@@ -298,7 +302,7 @@ class EpisodeGRPOTrainer(PackedPassTrainer):
         self._inputs, self.environments = inputs, None
         out = super()._generate_and_score_completions(inputs)
         rows = self._rows
-        everyone = advantages(self._all_outcomes, self.num_generations, self._ablation)
+        everyone = advantages(self._all_outcomes, self.num_generations, self._ablation, self._cost_share)
         if "permuted_advantages" in self._ablation:
             movable = [not o.excluded for o in self._all_outcomes]
             everyone = permuted(everyone, movable, f"{self.args.seed}/{self.state.global_step}")

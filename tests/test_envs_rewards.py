@@ -80,6 +80,28 @@ def test_groups_must_fit():
             advantages(q, s, right, 0.25)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.05, 1.0, 4.0])
+def test_no_cost_share_lets_cost_decide_a_group_that_is_not_all_right(share):
+    q, s, right = [1.0, 1.0, -0.25], [0.0, 1.0, 1.0], [True, True, False]
+    assert advantages(q, s, right, 0.25, share) == advantages(q, s, right, 0.25, 0.0)
+    alone = advantages([1.0, 1.0], [0.0, 1.0], [True, True], 0.25, share)
+    assert alone[1] - alone[0] == pytest.approx(share * 0.25)
+
+
+@pytest.mark.parametrize(
+    ("share", "p", "dear_wins"), [(0.05, 0.92, True), (1.0, 0.91, True), (1.0, 0.94, False), (0.05, 0.94, True)]
+)
+def test_the_cost_share_is_the_price_of_a_needless_read_in_correctness(share, p, dear_wins):
+    """A read costs a saving of about .25. At a share of 1 it is dropped where it buys less than some three points of correctness."""
+    rng, size, gain = random.Random(f"price/{p}"), 8, 0.0
+    for _ in range(4000):
+        dear = [rng.random() < 0.5 for _ in range(size)]
+        right = [rng.random() < (0.95 if d else p) for d in dear]
+        a = advantages([1.0 if r else -0.25 for r in right], [0.0 if d else 0.25 for d in dear], right, 0.25, share)
+        gain += sum(x if d else -x for x, d in zip(a, dear, strict=True))
+    assert (gain > 0) == dear_wins
+
+
 @pytest.mark.parametrize("p", [0.68, 0.80, 0.90])
 def test_in_expectation_being_right_dear_beats_being_wrong_cheap(p):
     """A policy mixes two habits: dear and right 95 % of the time, cheap and right less often. The dear one must be reinforced."""

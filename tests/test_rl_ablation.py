@@ -80,6 +80,14 @@ def test_without_cost_a_group_that_is_all_right_teaches_nothing(tmp_path):
         load_config(RLConfig, tmp_path / "rl.yaml", ["ablation=[no_cost, additive_cost]"])
 
 
+def test_the_cost_share_weighs_saving_and_only_that():
+    right = [outcome(1, 0.9, right=True), outcome(1, 0.1, right=True)]
+    small, large = (advantages(right, 2, cost_share=share)[0] for share in (0.05, 1.0))
+    assert large == pytest.approx(20 * small)
+    assert small > 0
+    assert advantages(MIXED, 4, cost_share=1.0) == advantages(MIXED, 4)
+
+
 def test_additive_cost_pays_for_failing_cheaply():
     failed = [outcome(-0.25, 0.9), outcome(-0.25, 0.1)]
     assert advantages(failed, 2) == [0.0, 0.0]
