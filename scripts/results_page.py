@@ -1,7 +1,7 @@
 """Fills the marked blocks of RESULTS.md from what the stages left: ``python -m scripts.results_page write configs/results/page.yaml``.
 
 A block stands between ``<!-- NAME:start -->`` and ``<!-- NAME:end -->``. ``stages`` are the wall times, ``tries`` what was tried on
-validation, ``aims`` what was aimed at, ``RUN.SECTION`` a section of that evaluation's report (``held_out.main``, say) with its figure.
+validation, ``courses`` how RL runs moved on it, ``aims`` what was aimed at, ``RUN.SECTION`` a section of that evaluation's report (``held_out.main``, say) with its figure.
 Text outside the blocks is written by hand and stays.
 """
 
@@ -24,6 +24,7 @@ from eval.config import EvalConfig
 from eval.report import TEMPLATES, sections
 from scripts.results import Plan, read_records, table
 from scripts.results_aims import Aim, aims_table
+from scripts.results_courses import courses_figure, courses_table, keep_course
 
 BLOCK = re.compile(r"<!-- (?P<name>[\w.-]+):start -->.*?<!-- (?P=name):end -->", re.DOTALL)
 MEASURES = (
@@ -42,6 +43,7 @@ class Page(Strict):
     """Folder of the figures, beside the page's own."""
     stages: str
     tries: str
+    courses: str = "docs/results/courses.json"
     runs: dict[str, str]
     """Evaluations by the name that blocks use -> their config."""
     aims: list[Aim] = []
@@ -114,6 +116,22 @@ def keep(
 
 @app.command()
 @cli_errors()
+def course(
+    name: Annotated[str, typer.Argument(help="Name of the run; the same name replaces it.")],
+    about: Annotated[str, typer.Option(help="What sets it apart, in a few words.")],
+    run: Annotated[Path, typer.Option(help="Folder of the RL run.")],
+    courses: Annotated[Path, typer.Option(help="File that keeps them.")] = Path("docs/results/courses.json"),
+) -> None:
+    """Keep the validations of an RL run, step by step.
+
+    \b
+        python -m scripts.results_page course rl-s0 --about "cost share 1, seed 0" --run runs/results/rl-s0
+    """  # noqa: D301
+    typer.echo(courses_table({name: keep_course(name, about, run, courses)}))
+
+
+@app.command()
+@cli_errors()
 def write(config: Annotated[Path, typer.Argument(help="YAML file.")] = Path("configs/results/page.yaml")) -> None:
     """Fill the page's blocks from stages, tries and scored evaluations; what isn't there yet says so in its block."""
     page = load_config(Page, config)
@@ -156,11 +174,13 @@ def _block(page: Page, name: str) -> str:
         return table(plan, records) if records else OWED
     if name == "tries":
         return tries_table(read_json(page.tries)) if Path(page.tries).is_file() else OWED
+    if name == "courses":
+        return _courses(page)
     if name == "aims":
         return aims_table(page.aims, {n: scored for n in page.runs if (scored := _scored(page, n))})
     run, dot, part = name.partition(".")
     if not dot or run not in page.runs:
-        raise ConfigError(f"{page.page}: block {name}: {nearest(run, ['stages', 'tries', 'aims', *page.runs])}")
+        raise ConfigError(f"{page.page}: block {name}: {nearest(run, ['stages', 'tries', 'courses', 'aims', *page.runs])}")
     numbers = _scored(page, run)
     if numbers is None:
         return OWED
@@ -168,6 +188,20 @@ def _block(page: Page, name: str) -> str:
     if part not in told:
         raise ConfigError(f"{page.page}: block {name}: {nearest(part, told)}")
     return _markdown(page, name, told[part])
+
+
+def _courses(page: Page) -> str:
+    if not Path(page.courses).is_file():
+        return OWED
+    kept = read_json(page.courses)
+    figure = Path(page.figures) / "courses.svg"
+    write_text_atomic(figure, _standing(courses_figure(kept)))
+    return f"![Recall against false alarms, step by step]({figure})\n\n{courses_table(kept)}"
+
+
+def _standing(svg: str) -> str:
+    """SVG text as a file of its own."""
+    return svg if "xmlns=" in svg else svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
 
 
 KEPT = ("results.json", "details.json", "lock.json")
@@ -192,8 +226,7 @@ def _markdown(page: Page, name: str, section: Mapping[str, Any]) -> str:
     body = re.sub(r"^\s*## .*\n", "", body)
     if section["figure"]:
         figure = Path(page.figures) / f"{name}.svg"
-        write_text_atomic(figure, section["figure"].replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-                          if "xmlns=" not in section["figure"] else section["figure"])  # fmt: skip
+        write_text_atomic(figure, _standing(section["figure"]))
         body = f"![{section['title']}]({figure})\n\n{body}"
     return re.sub(r"\n{3,}", "\n\n", body)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,44 @@ def test_a_try_keeps_its_validation_figures_and_nothing_of_the_final_test(page, 
     command[command.index("--scores") + 1] = str(scored / "run")
     command[command.index("--arm") + 1] = "exprt"
     assert "did you mean 'expert'" in CliRunner().invoke(app, command).output
+
+
+def test_the_validations_of_an_rl_run_are_kept_and_drawn_step_by_step(page, tmp_path):
+    run = tmp_path / "rl"
+    lines = [
+        {
+            "step": 0,
+            "val/q": 0.7,
+            "val/pair_success": 0.35,
+            "val/detect/recall": 0.65,
+            "val/detect/false_alarm": 0.22,
+            "val/tokens": 535.9,
+        },
+        {"step": 1, "reward/q": 0.9},
+        {
+            "step": 20,
+            "val/q": 0.8,
+            "val/pair_success": 0.3,
+            "val/detect/recall": 0.91,
+            "val/detect/false_alarm": 0.62,
+            "val/tokens": 697.4,
+        },
+    ]
+    run.mkdir()
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    kept = tmp_path / "courses.json"
+    command = ["course", "rl-s0", "--about", "share .05", "--run", str(run), "--courses", str(kept)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert [p["step"] for p in read_json(kept)["rl-s0"]["points"]] == [0, 20]
+    (tmp_path / "RESULTS.md").write_text("<!-- courses:start --><!-- courses:end -->")
+    given = load_config(Page, page).model_copy(update={"courses": str(kept)})
+    fill(given)
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "| rl-s0 | share .05 | 0 | 0.35 | – | – | 0.65 | 0.22 | 536 |" in text
+    assert "|  |  | 20 | 0.30 | – | – | 0.91 | 0.62 | 697 |" in text
+    assert "rl-s0: share .05" in (tmp_path / "figures/courses.svg").read_text()
+    (run / "metrics.jsonl").write_text(json.dumps(lines[1]) + "\n")
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 2
+    assert "no validation in metrics.jsonl" in refused.output
