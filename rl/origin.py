@@ -123,7 +123,7 @@ def _rl(folder: Path) -> Origin:
             **config.model_dump(
                 mode="json",
                 include={
-                    "profile", "prompt", "steps", "episodes_per_step", "group_size", "max_turns", "max_segments", "temperature",
+                    "profile", "prompt", "steps", "episodes_per_step", "group_size", "cost_share", "max_turns", "max_segments", "temperature",
                     "precision", "lora", "freeze_embeddings", "ablation", "seed", "trainer",
                 },
             ),

@@ -1,7 +1,8 @@
 """Fills the marked blocks of RESULTS.md from what the stages left: ``python -m scripts.results_page write configs/results/page.yaml``.
 
 A block stands between ``<!-- NAME:start -->`` and ``<!-- NAME:end -->``. ``stages`` are the wall times, ``tries`` what was tried on
-validation, ``courses`` how RL runs moved on it, ``aims`` what was aimed at, ``RUN.SECTION`` a section of that evaluation's report (``held_out.main``, say) with its figure.
+validation, ``courses`` how RL runs moved on it, ``aims`` what was aimed at, ``RUN.SECTION`` a section of that evaluation's report
+(``held_out.main``, say) with its figure.
 Text outside the blocks is written by hand and stays.
 """
 

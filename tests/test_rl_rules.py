@@ -134,6 +134,18 @@ def test_full_weights_are_fp32_under_bf16_autocast(probe_file, tmp_path):
     assert trainer.args.bf16
 
 
+def test_the_cost_share_of_the_config_reaches_the_advantages(probe_file, tmp_path, monkeypatch):
+    seen = []
+
+    def advantages(outcomes, group_size, ablation, cost_share):
+        seen.append(cost_share)
+        return [0.0] * len(outcomes)
+
+    monkeypatch.setattr("rl.trainer.advantages", advantages)
+    build(config(probe_file, tmp_path, cost_share=0.7)).train()
+    assert set(seen) == {0.7}
+
+
 # ---- one recorder for rollouts and SFT rows -----------------------------------------------------------------------------
 
 
