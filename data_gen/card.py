@@ -84,7 +84,8 @@ def _equal(config: DataConfig, tally: Tally) -> list[str]:
     made = tally.trained["plain"] if plain.measure == "trained" else tally.total["plain"]
     goal = tally.plain_goal or made
     what = {"total": "input and output", "trained": "sampled, with loss"}[plain.measure]
-    of = {"": "as told", HERE: "the rest of this set"}.get(plain.like, f"those of {plain.like}")
+    folders = " and ".join(plain.folders)
+    of = {"": "as told", HERE: "the rest of this set"}.get(folders, f"those of {folders}")
     return [
         f"Plain history: {tally.episodes['plain']} episodes, {made} tokens ({what}); the goal was {goal} ({of}): {made / goal - 1:+.2%}."
         if goal

@@ -94,8 +94,8 @@ class Shares(Strict):
 class PlainTokens(Strict):
     """Plain-history sessions by their tokens in place of ``counts.plain``: as many as another set has, plain history left out."""
 
-    like: str = ""
-    """Folder of the finished set, or ``here``: the rest of this same set."""
+    like: str | tuple[str, ...] = ""
+    """Folder of the finished set, or several, whose tokens are added; or ``here``: the rest of this same set."""
     tokens: int = Field(default=0, ge=0)
     """The number itself; with a folder it is read off and recorded."""
     measure: Literal["total", "trained"] = "total"
@@ -107,7 +107,16 @@ class PlainTokens(Strict):
             raise ValueError(f"neither like nor tokens is given: name a finished folder, {HERE}, or a number of tokens")
         if self.like == HERE and self.tokens:
             raise ValueError(f"tokens is given with like={HERE}: leave one out")
+        if HERE in self.folders and self.like != HERE:
+            raise ValueError(f"like names {HERE} among folders: name finished folders, or {HERE} alone")
+        if len(set(self.folders)) < len(self.folders):
+            raise ValueError(f"like names a folder twice: {', '.join(self.folders)}")
         return self
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """What ``like`` names, one or several."""
+        return (self.like,) if isinstance(self.like, str) else self.like
 
 
 class NearDuplicates(Strict):

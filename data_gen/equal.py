@@ -21,25 +21,30 @@ SESSION = 4_000
 
 
 def resolve(config: DataConfig) -> DataConfig:
-    """The config with the goal read off the finished set that it names. Raises ConfigError when there is none to read."""
+    """The config with the goal read off the finished sets that it names. Raises ConfigError when there is none to read."""
     plain = config.plain
-    if plain is None or plain.like in ("", HERE):
+    if plain is None or not plain.like or plain.like == HERE:
         return config
-    path = Path(plain.like) / "done.json"
-    if Path(plain.like).resolve() == Path(config.out).resolve():
-        raise ConfigError(f"plain.like: {plain.like} is this set itself: write plain.like={HERE}")
+    goal = sum(_held(folder, plain, config.out) for folder in plain.folders)
+    names = ", ".join(plain.folders)
+    if plain.tokens not in (0, goal):
+        raise ConfigError(f"plain.like: {names} has {goal} tokens by now, not {plain.tokens}: make this set anew")
+    return config.model_copy(update={"plain": plain.model_copy(update={"tokens": goal})})
+
+
+def _held(folder: str, plain: PlainTokens, out: str) -> int:
+    """Tokens of one finished set without its own plain history."""
+    path = Path(folder) / "done.json"
+    if Path(folder).resolve() == Path(out).resolve():
+        raise ConfigError(f"plain.like: {folder} is this set itself: write plain.like={HERE}")
     if not path.exists():
         raise ConfigError(f"plain.like: {path}: no such file: name the folder of a finished set, or {HERE}")
-    held = read_json(path).get("tokens") or {}
-    if not held.get(plain.measure):
+    held: int = (read_json(path).get("tokens") or {}).get(plain.measure) or 0
+    if not held:
         raise ConfigError(
             f"plain.like: {path}: tells no tokens but those of plain history: make that set anew, or set plain.tokens"
         )
-    if plain.tokens not in (0, held[plain.measure]):
-        raise ConfigError(
-            f"plain.like: {plain.like} has {held[plain.measure]} tokens by now, not {plain.tokens}: make this set anew"
-        )
-    return config.model_copy(update={"plain": plain.model_copy(update={"tokens": held[plain.measure]})})
+    return held
 
 
 def trained(trajectory: Trajectory) -> int:

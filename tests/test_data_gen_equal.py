@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,19 @@ def test_plain_history_equals_a_finished_set_within_half_a_session(managed, tmp_
     assert abs(made / goal - 1) < 0.01 or measure == "trained"
     assert f"the goal was {goal} (those of {managed})" in (tmp_path / "card.md").read_text()
     assert load_config(DataConfig, tmp_path / "config.yaml").plain.tokens == goal
+
+
+def test_plain_history_equals_several_sets_together(managed, tmp_path):
+    run(config(tmp_path / "more", MANAGED, seed=1))
+    both = [str(managed), str(tmp_path / "more")]
+    run(config(tmp_path / "plain", plain={"like": both}))
+    goal = sum(read_json(Path(folder) / "done.json")["tokens"]["total"] for folder in both)
+    made, largest = tokens(tmp_path / "plain", "total", plain=True)
+    assert abs(made - goal) <= largest / 2
+    assert f"the goal was {goal} (those of {both[0]} and {both[1]})" in (tmp_path / "plain" / "card.md").read_text()
+    kept = load_config(DataConfig, tmp_path / "plain" / "config.yaml").plain
+    assert kept.tokens == goal
+    assert kept.folders == tuple(both)
 
 
 def test_a_set_may_equal_its_own_other_part(tmp_path):
@@ -126,6 +140,12 @@ def test_what_cannot_be_equalled_is_one_line(managed, tmp_path):
         config(tmp_path, NONE | {"plain": 3}, plain={"tokens": 9})
     with pytest.raises(ValueError, match="neither like nor tokens"):
         config(tmp_path, plain={})
+    with pytest.raises(ConfigError, match="nowhere.* no such file"):
+        run(config(tmp_path / "a", plain={"like": [str(managed), "nowhere"]}))
+    with pytest.raises(ValueError, match="names here among folders"):
+        config(tmp_path, plain={"like": [str(managed), "here"]})
+    with pytest.raises(ValueError, match="names a folder twice"):
+        config(tmp_path, plain={"like": [str(managed), str(managed)]})
     run(config(tmp_path / "b", plain={"tokens": 5000}))
     with pytest.raises(ConfigError, match="tells no tokens"):
         run(config(tmp_path / "c", plain={"like": str(tmp_path / "b")}))
