@@ -47,13 +47,15 @@ def adapter_card(about: Shipped, chain: Sequence[str]) -> str:
     head = ModelCardData(
         license=licence or "unknown", base_model=hub, library_name="peft", tags=["context-management", "agents", about.stage]
     )
+    names = list(about.rules.get("protocol", {}))
     return _template("adapter_card.md.j2").render(
         head=head.to_yaml(),
         about=about,
         chain=" ".join(chain),
         settings=_lines(about.settings),
         metrics=_lines(about.metrics) if about.metrics else "",
-        profiles=", ".join(about.rules.get("protocol", {})) or "core@1",
+        profiles=", ".join(names) or "core@1",
+        plain=bool(names) and all(name.startswith("plain@") for name in names),
     )
 
 

@@ -125,7 +125,7 @@ class RLConfig(Strict):
     max_segments: int = Field(8, ge=1)
     """Segments (rows) of one episode; an episode cut here is a failure."""
     temperature: float = Field(1.0, gt=0)
-    cost_share: float = Field(COST_SHARE, ge=0, le=4)
+    cost_share: float = Field(COST_SHARE, ge=0, le=20)
     """What saving weighs in a group that is all right, as a share of the smallest step of ``q``. Quality orders every other group alone,
     whatever it is; a larger one makes a cheap habit worth more wrong answers over many groups.
     """

@@ -13,6 +13,8 @@ from rl.validation import VALIDATION
 
 CONFIG, METRICS, DONE, MARK = "config.yaml", "metrics.jsonl", "done.json", "complete.json"
 PROVENANCE = "provenance.jsonl"
+CONSTANT = "constant"
+"""The learning rate's schedule where the config names none."""
 MAY_CHANGE = ("wandb", "save_every", "keep_checkpoints", "world_size", *NOT_TRAINING)
 """Fields that a resumed run may change: nothing that is trained depends on them."""
 
@@ -43,13 +45,23 @@ def drop_after(folder: Path, step: int) -> None:
                 write_jsonl_atomic(path, kept)
 
 
+def may_grow(config: RLConfig, before: int) -> bool:
+    """Whether a run of ``before`` steps can go on to those of ``config`` as if it had been told so from the start.
+
+    The tasks of its first steps are the same then; so is the learning rate, unless its schedule looks at the end.
+    """
+    return config.steps > before and config.trainer.get("lr_scheduler_type", CONSTANT) == CONSTANT
+
+
 def check_same_config(config: RLConfig, folder: Path) -> None:
-    """Raise ConfigError if the run that was begun in ``folder`` has another config."""
+    """Raise ConfigError if the run that was begun in ``folder`` has another config; ``steps`` may grow."""
     path = folder / CONFIG
     if not path.is_file():
         return
     before, now = load_config(RLConfig, path).model_dump(mode="json"), config.model_dump(mode="json")
     for name, value in now.items():
+        if name == "steps" and may_grow(config, before[name]):
+            continue
         if name not in MAY_CHANGE and before[name] != value:
             raise ConfigError(
                 f"{path}: {name}: the run in this folder has {before[name]!r}, this call {value!r}: choose another "

@@ -35,7 +35,7 @@ from envs.runs import (
 )
 from envs.tracking import Tracker
 from rl.config import VLLM_MODES, RLConfig, micro_batches
-from rl.resume import CONFIG, DONE, PROVENANCE, check_same_config, drop_after, last_checkpoint
+from rl.resume import CONFIG, CONSTANT, DONE, PROVENANCE, check_same_config, drop_after, last_checkpoint
 
 
 def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None = None) -> dict[str, Any]:
@@ -59,12 +59,13 @@ def run(config: RLConfig, *, progress: bool = True, callbacks: list[Any] | None 
     finished = (out / DONE).is_file()
     if checkpoint or finished:
         check_same_config(config, out)
-    if finished:
+    if finished and read_json(out / DONE)["steps"] >= config.steps:
         print(f"{out}: finished before; choose another out to train again", file=sys.stderr)
         return dict(read_json(out / DONE))
     main = _rank() == 0
     if main:
         about = {**provenance(), **made_of(config, out)}
+        (out / DONE).unlink(missing_ok=True)  # it was finished with fewer steps
         write_text_atomic(out / CONFIG, dump_config(config))
         append_jsonl(out / PROVENANCE, about)
         drop_after(out, first if checkpoint else -1)
@@ -202,7 +203,7 @@ def trainer_args(config: RLConfig, reply_tokens: int, *, cuda: bool, validate: b
     chunks = micro_batches(config, processes)
     settings: dict[str, Any] = {
         "learning_rate": 1e-6,
-        "lr_scheduler_type": "constant",
+        "lr_scheduler_type": CONSTANT,
         "use_cpu": not cuda,
         "dataloader_pin_memory": cuda,
         "gradient_checkpointing": cuda,

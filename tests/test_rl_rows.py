@@ -342,3 +342,12 @@ def test_a_resumed_run_keeps_its_config(tmp_path):
     check_same_config(config(save_every=3, wandb={"mode": "disabled"}), tmp_path)
     with pytest.raises(ConfigError, match="seed: the run in this folder has 0, this call 1"):
         check_same_config(config(seed=1), tmp_path)
+    before = config().steps
+    check_same_config(config(steps=before + 1), tmp_path)
+    with pytest.raises(ConfigError, match=f"steps: the run in this folder has {before}"):
+        check_same_config(config(steps=before - 1), tmp_path)
+    for schedule in ("linear", "constant_with_warmup"):  # a warm-up may be a share of the steps
+        other = config(trainer={"lr_scheduler_type": schedule})
+        (tmp_path / "config.yaml").write_text(dump_config(other))
+        with pytest.raises(ConfigError, match="steps: the run"):
+            check_same_config(other.model_copy(update={"steps": before + 1}), tmp_path)

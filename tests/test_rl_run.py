@@ -89,6 +89,20 @@ def test_an_interrupted_run_ends_like_one_that_was_not(probes, tmp_path):
         run(config(probes, tmp_path / "b", seed=5), progress=False)
 
 
+def test_a_finished_run_goes_on_to_more_steps_like_one_that_was_told_so_at_once(probes, tmp_path):
+    settings = {"val_probes": str(probes), "val_every": 1, "lora": {"r": 2}}
+    run(config(probes, tmp_path / "a", **settings), progress=False)
+    run(config(probes, tmp_path / "b", steps=1, **settings), progress=False)
+    assert run(config(probes, tmp_path / "b", **settings), progress=False)["steps"] == 2
+    one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in "ab")
+    assert all(torch.equal(one[k], two[k]) for k in one)
+    lines = [read_jsonl(tmp_path / name / "metrics.jsonl") for name in "ab"]
+    steps = [[(line["step"], "val/q" in line) for line in each] for each in lines]
+    assert steps[0] == steps[1] == [(0, True), (1, False), (1, True), (2, False), (2, True)]
+    with pytest.raises(ConfigError, match="steps: the run in this folder has 2"):
+        run(config(probes, tmp_path / "b", steps=1, **settings), progress=False)
+
+
 def test_ctrl_c_ends_after_the_step_and_saves_it(probes, tmp_path):
     press = At(1, lambda: os.kill(os.getpid(), signal.SIGINT))
     stopped = run(config(probes, tmp_path, save_every=50), progress=False, callbacks=[press])
