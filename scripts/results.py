@@ -2,7 +2,7 @@
 
     python -m scripts.results configs/results/stages.yaml            (--list, --only NAME, --until NAME, --retrain)
 
-<out>/stages.json     every stage: status, wall seconds over all its starts, commit of each start, the commands
+<out>/stages.json     every stage: status, wall seconds over all its starts, commit of each start, the commands, hashes of their configs
       logs/<stage>.log  what its commands printed
 
 Every command goes on by itself where it was stopped, so the same call does: after Ctrl-C, a crash or a reboot, finished stages are left
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
+import json
 import os
 import shlex
 import signal
@@ -29,6 +31,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TextIO
 
 import typer
+import yaml
 from pydantic import Field, ValidationError, model_validator
 from tqdm import tqdm
 
@@ -102,9 +105,26 @@ class Record(Strict):
 
     status: Literal["running", "failed", "interrupted", "done", "shipped"]
     commands: list[str]
+    configs: dict[str, str] = {}
+    """Config file of the commands -> hash of what it said; empty in records from before there was one."""
     seconds: float = 0.0
     """Wall time of all starts."""
     starts: list[Start] = []
+
+    def other(self, stage: Stage) -> str:
+        """What the stage was done by, if not by what it says now: ``other commands``, ``another CONFIG``, or nothing."""
+        if self.commands != stage.commands:
+            return "other commands"
+        now = said(stage)
+        changed = [name for name, digest in self.configs.items() if now.get(name) != digest]
+        return f"another {changed[0]}" if changed else ""
+
+
+def said(stage: Stage) -> dict[str, str]:
+    """What the config files of a stage's commands say, as hashes: comments and layout do not count."""
+    words = [w for command in stage.commands for w in shlex.split(command) if w.startswith("configs/") and Path(w).is_file()]
+    content = {w: yaml.safe_load(Path(w).read_text(encoding="utf-8")) for w in words}
+    return {w: hashlib.sha256(json.dumps(c, sort_keys=True, default=str).encode()).hexdigest()[:16] for w, c in content.items()}
 
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -127,7 +147,7 @@ def main(
         python -m scripts.results configs/results/stages.yaml --list
         python -m scripts.results configs/results/stages.yaml --until sft-s1 --jobs 2
 
-    Stop it whenever you like; the same command goes on. A changed command makes its stage owed again.
+    Stop it whenever you like; the same command goes on. A changed command or config makes its stage owed again.
     """  # noqa: D301
     given = check(plan)
     wanted = chosen(given, only, until)
@@ -230,18 +250,18 @@ def perform(plan: Plan, name: str, records: dict[str, Record], *, retrain: bool,
     stage, before = plan.stages[name], records.get(name)
     own = Path(plan.out) / RECORD
     here = own.is_file() and name in read_json(own)
-    if here and before and before.status == "done" and before.commands == stage.commands:
+    if here and before and before.status == "done" and not before.other(stage):
         tqdm.write(f"== {name}: done before ({before.seconds:.0f} s)", file=sys.stderr)
         return
     begun_here = here and before is not None and before.status != "shipped"
     if stage.shipped and not retrain and not begun_here and all(Path(p).exists() for p in stage.shipped):
-        known = before if before else Record(status="shipped", commands=stage.commands)
+        known = before if before else Record(status="shipped", commands=stage.commands, configs=said(stage))
         records[name] = known.model_copy(update={"status": "shipped"})
         _write(plan, records)
         tqdm.write(f"== {name}: taken from {', '.join(stage.shipped)} (--retrain makes it anew)", file=sys.stderr)
         return
-    about = provenance()
-    old = before.starts if here and before and before.commands == stage.commands else []
+    about, configs = provenance(), said(stage)
+    old = before.starts if here and before and not before.other(stage) else []
     start = Start(
         at=datetime.now(UTC).isoformat(timespec="seconds"), commit=about.get("git_commit"), dirty=about.get("git_dirty")
     )
@@ -249,7 +269,11 @@ def perform(plan: Plan, name: str, records: dict[str, Record], *, retrain: bool,
     def note(status: Literal["running", "failed", "interrupted", "done"], seconds: float) -> None:
         starts = [*old, start.model_copy(update={"seconds": round(seconds, 1)})]
         records[name] = Record(
-            status=status, commands=stage.commands, seconds=round(sum(s.seconds for s in starts), 1), starts=starts
+            status=status,
+            commands=stage.commands,
+            configs=configs,
+            seconds=round(sum(s.seconds for s in starts), 1),
+            starts=starts,
         )
         _write(plan, records)
 
@@ -323,8 +347,8 @@ def table(plan: Plan, records: dict[str, Record]) -> str:
     for name, stage in plan.stages.items():
         record = records.get(name)
         status: str = "owed" if record is None else record.status
-        if record is not None and record.commands != stage.commands and status in ("done", "shipped"):
-            status += ", by other commands"
+        if record is not None and status in ("done", "shipped") and (other := record.other(stage)):
+            status += f", by {other}"
         seconds = record.seconds if record else 0.0
         total += seconds
         lines.append(f"| {name} | {stage.about} | {status} | {seconds / 60:.1f} |")

@@ -29,15 +29,30 @@ def keep_course(name: str, about: str, run: Path, kept: Path) -> dict[str, Any]:
     return made
 
 
+def sensitivity(recall: float, false_alarm: float) -> float | None:
+    """The index d′ of signal detection theory, z(recall) − z(false alarms): how well reads are told apart, however readily it reads.
+
+    None where a share is 0 or 1. Source: Green and Swets, Signal Detection Theory and Psychophysics, 1966.
+    """
+    from scipy.stats import norm
+
+    if not (0 < recall < 1 and 0 < false_alarm < 1):
+        return None
+    return float(norm.ppf(recall) - norm.ppf(false_alarm))
+
+
 def courses_table(courses: Mapping[str, Mapping[str, Any]]) -> str:
     """One row a validation."""
     lines = [
-        "| run | what | step | " + " | ".join(m.replace("_", " ") for m in MEASURES) + " |",
-        "| --- | --- | ---: |" + " ---: |" * len(MEASURES),
+        "| run | what | step | " + " | ".join(m.replace("_", " ") for m in MEASURES) + " | d′ |",
+        "| --- | --- | ---: |" + " ---: |" * (len(MEASURES) + 1),
     ]
     for name, course in courses.items():
         for number, point in enumerate(course["points"]):
             cells = ["–" if m not in point else f"{point[m]:,.0f}" if m == "tokens" else f"{point[m]:.2f}" for m in MEASURES]
+            both = {"recall", "false_alarm"} <= set(point)
+            index = sensitivity(point["recall"], point["false_alarm"]) if both else None
+            cells.append("–" if index is None else f"{index:.2f}")
             head = [name, course["about"]] if number == 0 else ["", ""]
             lines.append("| " + " | ".join([*head, str(point["step"]), *cells]) + " |")
     return "\n".join(lines)

@@ -1,8 +1,8 @@
 """Fills the marked blocks of RESULTS.md from what the stages left: ``python -m scripts.results_page write configs/results/page.yaml``.
 
 A block stands between ``<!-- NAME:start -->`` and ``<!-- NAME:end -->``. ``stages`` are the wall times, ``tries`` what was tried on
-validation, ``courses`` how RL runs moved on it, ``aims`` what was aimed at, ``RUN.SECTION`` a section of that evaluation's report
-(``held_out.main``, say) with its figure.
+validation, ``courses`` how RL runs moved on it, ``aims`` what was aimed at, ``suites.SUITE`` a seed suite's table, ``RUN.SECTION`` a
+section of that evaluation's report (``held_out.main``, say) with its figure.
 Text outside the blocks is written by hand and stays.
 """
 
@@ -26,6 +26,7 @@ from eval.report import TEMPLATES, sections
 from scripts.results import Plan, read_records, table
 from scripts.results_aims import Aim, aims_table
 from scripts.results_courses import courses_figure, courses_table, keep_course
+from scripts.results_suites import suite_block
 
 BLOCK = re.compile(r"<!-- (?P<name>[\w.-]+):start -->.*?<!-- (?P=name):end -->", re.DOTALL)
 MEASURES = (
@@ -45,6 +46,8 @@ class Page(Strict):
     stages: str
     tries: str
     courses: str = "docs/results/courses.json"
+    suites: str = "docs/results/suites.md"
+    """Page that ``python -m eval suites --write`` keeps of the trained arms."""
     runs: dict[str, str]
     """Evaluations by the name that blocks use -> their config."""
     aims: list[Aim] = []
@@ -180,8 +183,12 @@ def _block(page: Page, name: str) -> str:
     if name == "aims":
         return aims_table(page.aims, {n: scored for n in page.runs if (scored := _scored(page, n))})
     run, dot, part = name.partition(".")
+    if run == "suites":
+        return suite_block(Path(page.suites), part) or OWED
     if not dot or run not in page.runs:
-        raise ConfigError(f"{page.page}: block {name}: {nearest(run, ['stages', 'tries', 'courses', 'aims', *page.runs])}")
+        raise ConfigError(
+            f"{page.page}: block {name}: {nearest(run, ['stages', 'tries', 'courses', 'aims', 'suites', *page.runs])}"
+        )
     numbers = _scored(page, run)
     if numbers is None:
         return OWED

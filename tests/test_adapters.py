@@ -21,13 +21,15 @@ from envs.runs import DataError, read_json, write_jsonl_atomic
 from envs.tasks import get_family
 from envs.tasks.probes import make_probes
 from rl.__main__ import app
-from rl.adapters import merge, read_shipped, ship
+from rl.adapters import Shipped, merge, read_shipped, ship
+from rl.card import adapter_card
 from rl.config import RLConfig
 from rl.run import run as run_rl
 from sft.config import SFTStageConfig
 from sft.run import run as run_sft
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +144,15 @@ def test_command_line(folder, tmp_path):
     done = runner.invoke(app, ["ship", str(folder / "sft"), str(tmp_path / "b"), "--weights", "bst"])
     assert done.exit_code == 2
     assert "best" in done.output
+
+
+def test_the_card_of_weights_trained_on_plain_history_claims_no_protocol():
+    for name, says in (
+        ("sft-plain", "answer from plain history (plain@1)"),
+        ("sft-s0-first", "act under the context protocol core@1"),
+    ):
+        folder = ROOT / "adapters" / name
+        made = adapter_card(Shipped.model_validate(read_json(folder / "shipped.json")), [f"adapters/{name}"])
+        assert says in made
+        assert ("note, fold, compress" in made) == (name != "sft-plain")
+        assert made == (folder / "README.md").read_text(), "the card in the repository is what is written today"

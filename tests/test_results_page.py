@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 import yaml
@@ -13,11 +14,14 @@ from envs.chat import get_chat
 from envs.config import ConfigError, load_config
 from envs.runs import read_json, write_json_atomic, write_jsonl_atomic
 from envs.tasks.probes import make_probes
+from eval.__main__ import app as eval_app
 from eval.config import EvalConfig
 from eval.freeze import freeze
 from eval.run import run
 from eval.score import score
+from eval.suites.report import write_page
 from scripts.results_aims import Aim, aims_table, value_of, verdict
+from scripts.results_courses import sensitivity
 from scripts.results_page import OWED, Page, app, fill
 
 RECORD = {"train": {"status": "done", "commands": ["envs contracts"], "seconds": 90.0, "starts": []}}
@@ -130,6 +134,40 @@ def test_aims_are_met_by_their_interval_by_their_mean_or_missed():
     assert "not measured" in aims_table([Aim(about="x", run="other", arm="rl", least=0)], {})
 
 
+def test_a_seed_suite_stands_on_the_page_as_its_own_page_has_it(page, tmp_path):
+    text = "# Mine\n\n<!-- suites.seed_three_turn:start --><!-- suites.seed_three_turn:end -->\n"
+    (tmp_path / "RESULTS.md").write_text(text)
+    config = load_config(Page, page).model_copy(update={"suites": str(tmp_path / "suites.md")})
+    assert fill(config) == {"suites.seed_three_turn": OWED}, "no page yet"
+    write_page(tmp_path / "suites.md", {}, "")
+    assert fill(config) == {"suites.seed_three_turn": OWED}, "the document's own rows alone are no result"
+    command = [
+        "suites",
+        "--suite",
+        "seed_three_turn",
+        "--repeats",
+        "1",
+        "--out",
+        str(tmp_path / "runs"),
+        "--write",
+        config.suites,
+    ]
+    arms = [
+        "mine/lean@1={policy: script, script: pass, profile: lean@1}",
+        "mine/plain@1={policy: script, script: pass, profile: plain@1}",
+    ]
+    done = CliRunner().invoke(eval_app, [*command, *(f"--arm={a}" for a in arms)], env={"PYTHONIOENCODING": "utf-8"})
+    assert done.exit_code == 0, done.output
+    told = fill(config)["suites.seed_three_turn"]
+    assert "| en | mine/lean@1 | 1/1 | 1/1 |" in told
+    assert "en, mine: lean@1 took 1.0" in told
+    assert "Made with" not in told
+    assert told in (tmp_path / "RESULTS.md").read_text()
+    (tmp_path / "RESULTS.md").write_text(text.replace("three_turn", "thre_turn"))
+    with pytest.raises(ConfigError, match="suites.seed_thre_turn: .*seed_three_turn"):
+        fill(config)
+
+
 def test_a_block_that_nothing_fills_is_an_error_that_names_it(page, tmp_path):
     (tmp_path / "RESULTS.md").write_text("<!-- val.mane:start --><!-- val.mane:end -->")
     with pytest.raises(ConfigError, match=r"RESULTS.md: block val.mane: did you mean 'main'\?"):
@@ -166,6 +204,15 @@ def test_a_try_keeps_its_validation_figures_and_nothing_of_the_final_test(page, 
     assert "did you mean 'expert'" in CliRunner().invoke(app, command).output
 
 
+def test_sensitivity_is_the_same_however_readily_one_reads():
+    cases = [(-0.5 + shift, -1.5 + shift) for shift in (0, 0.7, 1.4)]
+    for hit, alarm in cases:
+        assert sensitivity(NormalDist().cdf(hit), NormalDist().cdf(alarm)) == pytest.approx(1)
+    assert sensitivity(0.4, 0.4) == 0
+    assert sensitivity(1, 0.2) is None
+    assert sensitivity(0.9, 0) is None
+
+
 def test_the_validations_of_an_rl_run_are_kept_and_drawn_step_by_step(page, tmp_path):
     run = tmp_path / "rl"
     lines = [
@@ -198,8 +245,8 @@ def test_the_validations_of_an_rl_run_are_kept_and_drawn_step_by_step(page, tmp_
     given = load_config(Page, page).model_copy(update={"courses": str(kept)})
     fill(given)
     text = (tmp_path / "RESULTS.md").read_text()
-    assert "| rl-s0 | share .05 | 0 | 0.35 | – | – | 0.65 | 0.22 | 536 |" in text
-    assert "|  |  | 20 | 0.30 | – | – | 0.91 | 0.62 | 697 |" in text
+    assert "| rl-s0 | share .05 | 0 | 0.35 | – | – | 0.65 | 0.22 | 536 | 1.16 |" in text
+    assert "|  |  | 20 | 0.30 | – | – | 0.91 | 0.62 | 697 | 1.04 |" in text
     assert "rl-s0: share .05" in (tmp_path / "figures/courses.svg").read_text()
     (run / "metrics.jsonl").write_text(json.dumps(lines[1]) + "\n")
     refused = CliRunner().invoke(app, command)

@@ -21,6 +21,8 @@ from data_gen.sessions import SuiteConfig
 from envs.config import ConfigError, UserError, load_config
 from envs.runs import DataError, read_json, write_json_atomic
 from eval.config import EvalConfig
+from eval.suites.cli import chosen as suites_named
+from eval.suites.cli import parse_arms
 from rl.config import RLConfig
 from scripts import results
 from scripts.results import Plan, app, check, chosen, perform, read_records, run_all
@@ -72,6 +74,31 @@ def test_a_changed_command_makes_its_stage_owed_again(tmp_path):
     assert "done, by other commands" in CliRunner().invoke(app, [str(changed), "--list"]).output
     CliRunner().invoke(app, [str(changed)])
     assert read_json(tmp_path / "out/stages.json")["first"]["starts"] != before["first"]["starts"]
+
+
+def test_a_changed_config_makes_its_stage_owed_again_a_comment_does_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = Path("configs/small.yaml")
+    config.parent.mkdir()
+    config.write_text("{out: a, counts: {direct: 1}, val_bases: 0, rl_bases: 0, processes: 1}")
+    path = plan(tmp_path, first=[f"data_gen {config}"])
+
+    def starts() -> int:
+        done = CliRunner().invoke(app, [str(path)])
+        assert done.exit_code == 0, done.output
+        return len(read_json(tmp_path / "out/stages.json")["first"]["starts"])
+
+    assert starts() == 1
+    config.write_text("# said otherwise\n" + config.read_text())
+    before = read_json(tmp_path / "out/stages.json")
+    assert "| done |" in CliRunner().invoke(app, [str(path), "--list"]).output
+    assert starts() == 1
+    assert read_json(tmp_path / "out/stages.json") == before
+    config.write_text(config.read_text().replace("out: a", "out: b"))
+    assert f"done, by another {config}" in CliRunner().invoke(app, [str(path), "--list"]).output
+    assert starts() == 1, "a start with another config is another stage's time"
+    assert Path("b/done.json").is_file()
+    assert read_json(tmp_path / "out/stages.json")["first"]["configs"] != before["first"]["configs"]
 
 
 def test_what_lies_in_the_repository_is_taken_with_the_time_it_took_unless_it_is_retrained(tmp_path):
@@ -245,6 +272,11 @@ def test_the_plan_of_the_result_names_commands_and_configs_that_are_there(monkey
                 loaded = load_config(RLConfig, configs[0], overrides)
                 assert loaded.model in made
                 made.append(loaded.out)
+            elif module == "eval" and words[0] == "suites":
+                suites = suites_named([words[n + 1] for n, w in enumerate(words) if w == "--suite"])
+                given = [words[n + 1] for n, w in enumerate(words) if w == "--arm"]
+                arms = [arm for each in suites for text in given for _, arm in parse_arms(text, each)]
+                assert {a.model for a in arms if a.model} <= set(made)
             elif module == "eval":
                 loaded = load_config(EvalConfig, configs[0], overrides)
                 files = [f for f in (loaded.probes, loaded.sessions) if f]
