@@ -47,6 +47,8 @@ class Check(BaseModel):
     """What the answer rests on stood in the first view of the turn: the value itself or, of a derived answer, the fact it is made of."""
     informed: bool = False
     """The same, in any view of the turn."""
+    changed: bool = False
+    """Another value was in force before."""
 
 
 TRIGGERS = ("self", "index", "conflict", "gate", "rejection", "tester")
@@ -192,7 +194,7 @@ def _checks(trajectory: Trajectory, texts: list[str], truth: Truth) -> list[Chec
                 Check(
                     turn=index, slot=slot.name, verdict=verdict, weight=slot.weight, credit=credit, constraint=slot.constraint,
                     never=slot.never, source=slot.source, in_view=in_view, how=how, question=turn.question,
-                    choice=is_choice(slot), inputs=inputs, informed=inputs or any(holds(t, v) for t in mine[1:] for v in rests),
+                    changed=bool(slot.stale), choice=is_choice(slot), inputs=inputs, informed=inputs or any(holds(t, v) for t in mine[1:] for v in rests),
                 )
             )  # fmt: skip
     return checks

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from envs.fidelity import FAITHFUL
 from envs.measures import ANSWERS, answers, is_alarmed, is_damaged, pairs
-from envs.scoring import Score
+from envs.scoring import Check, Score
 from envs.stats import Bounds, Unit
 from envs.tasks.base import DAMAGED, Signal
 
@@ -131,6 +131,19 @@ def _verified(value: Callable[[Score], float]) -> Units:
     return units
 
 
+ASKED: dict[str, tuple[Callable[[Check], bool], str]] = {
+    "changed": (lambda c: c.changed, "that had another value before"),
+    "conditional": (lambda c: c.question == "exception", "that turn on an exception to a rule"),
+    "undeclared": (lambda c: c.source == "detail", "that no text had declared important"),
+}
+"""What managers of a view lose first, by kind: which checks ask for it, and how the report says so."""
+
+
+def _asked(which: Callable[[Check], bool]) -> Units:
+    """Right answers among the checks of a kind."""
+    return _ratio(lambda s: sum(c.credit >= 1 for c in s.checks if which(c)), lambda s: sum(map(which, s.checks)))
+
+
 def _answered(kind: str) -> Units:
     def units(rows: Sequence[Row]) -> list[Unit]:
         given = [(r, [answer for _, _, answer in answers(r.score)]) for r in rows]
@@ -192,6 +205,7 @@ COMMON: dict[str, Metric] = {
         SHARE,
         "answers whose needed inputs stood in a view of their turn, at first or read back",
     ),
+    **{f"asked_{kind}": Metric(_asked(which), SHARE, f"answers {about}: right") for kind, (which, about) in ASKED.items()},
     **{f"answer_{kind}": Metric(_answered(kind), SHARE, f"questions by what the answer was: {kind}") for kind in ANSWERS},
     "tokens": Metric(_each(lambda s: s.tokens), AMOUNT, "input + output over all inferences of an episode, undiscounted"),
     "verdict_tokens": Metric(

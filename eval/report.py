@@ -40,6 +40,7 @@ MAIN = (
 )
 FURTHER = (
     ("answers", ("quality", "turn_accuracy", "recovered", "view_retention", "scope_error", "meta_reply", "termination")),
+    ("what is asked", ("asked_changed", "asked_conditional", "asked_undeclared")),
     ("memory", ("conflicts", "active_share", "refusal_recovery", "spontaneous", "replayed")),
     ("verification", ("verification_right", "verification_read", "verification_tokens")),
     (

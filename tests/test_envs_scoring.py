@@ -161,6 +161,7 @@ def test_how_a_wrong_answer_came_about(chat):
         game.say(reply)
         (check,) = score(game.episode.trajectory("x")).checks
         assert check.how == how
+        assert check.changed, "7 was in force before"
 
 
 def test_in_view_tells_whether_the_value_stood_in_the_first_view_of_the_turn(chat):

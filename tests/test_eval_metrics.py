@@ -205,6 +205,16 @@ def test_ratios_with_and_without_what_followed_a_failure_and_where_both_finished
     assert found["finished_tokens_ratio_to_plain"] == [(300, 600)]
 
 
+def test_what_was_asked_is_counted_apart_by_what_managers_lose():
+    def check(right, **more):
+        return Check(turn=2, slot="code", verdict="right" if right else "wrong", weight=1, credit=1 if right else -0.25, **more)
+
+    one = [check(True, changed=True), check(False, changed=True, source="detail"), check(True, question="exception")]
+    rows = [row("present", checks=one), row("present", base="c", checks=[check(True, source="kept")])]
+    found = {name: [(u.num, u.den) for u in units] for name, (_, units) in units_of(rows).items() if name.startswith("asked_")}
+    assert found == {"asked_changed": [(1, 2)], "asked_undeclared": [(0, 1)], "asked_conditional": [(1, 1)]}
+
+
 def test_counts_hold_triggers_spenders_and_answers_by_wording():
     one = row("missing", spent={"reading": 300, "answering": 200}, **GOOD)
     check = Check(turn=2, slot="code", verdict="right", weight=1, credit=1, inputs=True, informed=True, question="paraphrased")

@@ -6,17 +6,17 @@
 Contexts are lists of ids: nothing is re-tokenised. Each context draws from its own random stream, so what a context gets
 doesn't hang on what else is in the batch (up to float rounding). With ``reuse_tokens`` the keys and values of what was read
 last are kept, and a context that begins like a kept one is read only from where it departs: a view that only grows costs
-its new tokens, a rewritten one costs everything after the rewrite.
+its new tokens, a rewritten one costs everything after the rewrite. What several contexts of a call begin with is read once.
 
 Models with ordinary attention caches (Llama, Qwen2/3, ...) are supported; recurrent and linear-attention layers aren't.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ from envs.policies.sampler import Sampled, Sampler
 from envs.policies.smollm2 import load_model, load_tokenizer
 
 _GROUPED = "grouped_decode"
+SHARED = 32
+"""Ids that must be left of a beginning for a pass of its own to pay."""
 
 
 @dataclass(slots=True)
@@ -131,17 +133,28 @@ class HFPolicy(Sampler):
             self._version = version
         waiting = list(rows)
         if self.reuse_tokens:
-            counts = Counter(row.context.tobytes() for row in rows)
-            repeated = {row.context.tobytes(): row for row in rows if counts[row.context.tobytes()] > 1 and len(row.context) > 1}
-            # Each context of a group of rollouts is read once, up to its last id, which every row reads for itself.
-            readers = [_Row(-1, row.context[:-1], 0, row.stream) for row in repeated.values()]
-            while readers:
-                self._batch(self._next(readers), want_logps)
+            for level in _shared([row.context for row in rows]):
+                self._read(level, rows[0].stream)
+            # On a CPU what a batch pads costs as much as what it reads, and sampling wants all rows at once: read apart, sample together.
+            if self.model.device.type == "cpu" and sum(len(row.context) for row in rows) <= self.reuse_tokens // 2:
+                self._read([row.context[:-1] for row in rows], rows[0].stream)
         while waiting:
-            self._batch(self._next(waiting), want_logps)
+            self._batch(self._next(waiting, self.batch_size), want_logps)
 
-    def _next(self, waiting: list[_Row]) -> list[_Row]:
-        """Take the next batch off ``waiting``: the rows with most left to read, so that a batch pads little."""
+    def _read(self, contexts: Sequence[np.ndarray], stream: torch.Generator) -> None:
+        """Read contexts into what is kept, those of like length together; what little is left of one is not worth a pass."""
+        readers = [_Row(-1, ids, 0, stream) for ids in {ids.tobytes(): ids for ids in contexts}.values()]
+        while readers:
+            batch = self._next(readers, self.batch_size, even=True)
+            if batch[-1].unread < SHARED:  # the most that any row has left
+                return
+            self._batch(batch, want_logps=False)
+
+    def _next(self, waiting: list[_Row], size: int, *, even: bool = False) -> list[_Row]:
+        """Take the next batch off ``waiting``: the rows with most left to read, so that a batch pads little.
+
+        ``even``: none with less than three quarters as much left as the first.
+        """
         for row in waiting:
             row.held, row.reused = None, 0
             for held in self._kept:
@@ -149,8 +162,10 @@ class HFPolicy(Sampler):
                 if common > row.reused:
                     row.held, row.reused = held, common
         waiting.sort(key=lambda row: row.unread)
-        batch = waiting[-self.batch_size :]
-        del waiting[-self.batch_size :]
+        if even:
+            size = min(size, sum(row.unread >= 0.75 * waiting[-1].unread for row in waiting))
+        batch = waiting[-size:]
+        del waiting[-size:]
         return batch
 
     def _batch(self, rows: list[_Row], want_logps: bool) -> None:
@@ -295,6 +310,27 @@ def _common(a: np.ndarray, b: np.ndarray) -> int:
     size = min(len(a), len(b))
     differ = a[:size] != b[:size]
     return int(differ.argmax()) if differ.any() else size
+
+
+def _shared(contexts: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+    """What two contexts or more begin with, in levels: a beginning comes after those that it begins with itself.
+
+    Each is at least :data:`SHARED` ids longer than the one before it. The last id of a context is left out: every row reads its own.
+    """
+    ordered = sorted(contexts, key=lambda ids: ids.tolist())
+    pairs = [(a, min(_common(a, b), len(a) - 1, len(b) - 1)) for a, b in pairwise(ordered)]
+    levels: list[list[np.ndarray]] = []
+    for ids, size in sorted(pairs, key=lambda pair: pair[1]):
+        level, longest = 0, 0
+        for depth, found in enumerate(levels):
+            whole = max((len(b) for b in found if len(b) <= size and _common(b, ids) == len(b)), default=0)
+            if whole:
+                level, longest = depth + 1, max(longest, whole)
+        if size - longest >= SHARED:
+            if level == len(levels):
+                levels.append([])
+            levels[level].append(ids[:size])
+    return levels
 
 
 def _nucleus(probs: torch.Tensor, top_p: float) -> torch.Tensor:

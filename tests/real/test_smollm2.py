@@ -233,6 +233,35 @@ def test_reused_keys_change_nothing(answers, model, tokenizer):
         np.testing.assert_allclose(mine.logps, theirs.logps, atol=2e-4)
 
 
+def test_what_contexts_begin_with_is_read_once(model, tokenizer):
+    system, one, two = ([int(i) for i in np.random.default_rng(s).integers(20, 40_000, n)] for s, n in enumerate((80, 60, 50)))
+    tails = ask(tokenizer, *QUESTIONS[:3])
+    contexts = [system + one + tails[0], system + one + tails[1], system + two + tails[2], system + two + tails[2]]
+    keeping = policy(model, tokenizer, batch_size=8, reuse_tokens=4000)
+    read: list[int] = []
+    forward = keeping._forward
+    keeping._forward = lambda ids, *rest: (read.append(ids.numel()), forward(ids, *rest))[1]
+    got = keeping.generate(contexts, return_logps=True, max_new_tokens=2)
+    once = len(system) + len(one) + len(two) + sum(map(len, tails))
+    # At most what pads the tails, which are too short for passes of their own, and the second sampled id of every row.
+    assert once <= sum(read) + 3 <= once + 4 * max(map(len, tails)) + 4
+    for mine, theirs in zip(got, policy(model, tokenizer, max_new_tokens=2).generate(contexts, return_logps=True), strict=True):
+        assert mine.ids == theirs.ids
+        np.testing.assert_allclose(mine.logps, theirs.logps, atol=2e-4)
+
+
+def test_beginnings_come_after_those_that_they_begin_with():
+    from envs.policies.hf import _shared
+
+    long, short = np.arange(100), np.arange(40)
+    fork = np.concatenate([np.arange(50), np.arange(200, 260)])
+    levels = _shared([long, short, fork, long, np.arange(300, 400), fork[:70]])
+    assert [[len(ids) for ids in level] for level in levels] == [[39], [99]], (
+        "a step of less than 32 ids is no beginning of its own"
+    )
+    assert _shared([np.arange(20), np.arange(20), np.arange(5, 90)]) == []
+
+
 def test_changed_weights_drop_kept_keys(tokenizer):
     model = load_model("tiny", dtype="float32")
     contexts = ask(tokenizer, *QUESTIONS[:2])
@@ -285,3 +314,24 @@ def test_speed(tokenizer, reuse):
         fresh = np.random.default_rng(turn).integers(20, 40_000, 60)
         views = [view + answer.ids + [int(i) for i in fresh] for view, answer in zip(views, turns, strict=True)]
     print(f"\n{pick_dtype('cpu')}, reuse_tokens={reuse}: seconds a call {', '.join(f'{s:.1f}' for s in seconds)}", flush=True)
+
+
+@pytest.mark.bench
+def test_speed_of_shared_beginnings(tokenizer):
+    """Sixteen views of 300 tokens, in fours that share 200 and all that share 60: read at once, and every beginning once."""
+    model = load_model("smollm2", dtype="auto")
+    draws = np.random.default_rng(0)
+    system = draws.integers(20, 40_000, 60)
+    bases = [np.concatenate([system, draws.integers(20, 40_000, 140)]) for _ in range(4)]
+    views = [np.concatenate([base, draws.integers(20, 40_000, 100)]).tolist() for base in bases for _ in range(4)]
+    seconds: dict[int, list[float]] = {0: [], 20_000: []}
+    for _ in range(3):
+        for reuse, held in seconds.items():
+            sampler = policy(model, tokenizer, max_new_tokens=2, reuse_tokens=reuse)
+            started = time.monotonic()
+            sampler.generate(views)
+            held.append(time.monotonic() - started)
+    ratio = min(seconds[0]) / min(seconds[20_000])
+    print(
+        f"\n{pick_dtype('cpu')}: {min(seconds[0]):.1f} s at once, {min(seconds[20_000]):.1f} s shared: {ratio:.2f} x", flush=True
+    )
