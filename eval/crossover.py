@@ -1,7 +1,7 @@
 """Where managing the context begins to pay: tokens and correctness against plain history, by length of the session.
 
 For every band of length, the cumulative tokens of an arm over those of the plain arm on the same samples, with its interval. The
-crossover is the shortest band from which on the interval lies below 1 in every longer band that was played.
+crossover is the shortest band from which on the interval, over the samples that both finished, lies below 1 in every longer band.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ UNTOLD = "no band whose interval lies below 1"
 
 
 def crossover(rows: Mapping[str, Sequence[Row]], plain: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """``{source: {arm: {"bands": {band: {"tokens", "task_correct", "plain_task_correct"}}, "from": band or None}}}``.
+    """``{source: {arm: {"bands": {band: {"tokens", "finished", "task_correct", "plain_task_correct"}}, "from": band or None}}}``.
 
-    ``tokens`` is the ratio to the plain arm. Empty without the plain arm.
+    ``tokens`` is the ratio to the plain arm, ``finished`` the same over the samples that both arms finished with an answer (None where
+    there are none): an episode that ended at a limit spent few tokens for a bad reason. Empty without the plain arm.
     """
     found: dict[str, Any] = {}
     for source in ("probe", "session"):
@@ -42,20 +43,28 @@ def _band(rows: Sequence[Row], plain: Sequence[Row], band: str, options: Mapping
     if not mine:
         return None
     prefix = "session_" if mine[0].source == "session" else ""
-    ratio, units = ratio_to(mine, list(theirs.values()))[f"{prefix}tokens_ratio_to_plain"]
-    tokens = estimate(units, bounds=ratio.bounds, **options)
+    ratios = ratio_to(mine, list(theirs.values()))
+    tokens, finished = (
+        estimate(ratios[name][1], bounds=None, **options) if name in ratios else None
+        for name in (f"{prefix}tokens_ratio_to_plain", f"{prefix}finished_tokens_ratio_to_plain")
+    )
     correct = METRICS["task_correct"]
     both = [estimate(correct.units(side), bounds=correct.bounds, **options) for side in (mine, [theirs[r.key] for r in mine])]
     if tokens is None or both[0] is None or both[1] is None:
         return None
-    return {"tokens": tokens.as_dict(), "task_correct": both[0].as_dict(), "plain_task_correct": both[1].as_dict()}
+    return {
+        "tokens": tokens.as_dict(),
+        "finished": None if finished is None else finished.as_dict(),
+        "task_correct": both[0].as_dict(),
+        "plain_task_correct": both[1].as_dict(),
+    }
 
 
 def _first(bands: Mapping[str, Any]) -> str | None:
-    """The shortest band from which on every band's interval of tokens lies below 1."""
+    """The shortest band from which on every band's interval of tokens, of episodes that both finished, lies below 1."""
     first = None
     for band in reversed(list(bands)):
-        hi = bands[band]["tokens"]["hi"]
+        hi = (bands[band]["finished"] or {"hi": None})["hi"]
         if hi is None or hi >= 1:
             break
         first = band
@@ -72,19 +81,22 @@ def crossover_section(details: Mapping[str, Any]) -> dict[str, Any] | None:
         for arm, found in arms.items():
             values = [found["bands"].get(b, {}) for b in bands]
             cells = [cell("tokens_ratio_to_plain", v.get("tokens")) for v in values]
+            finished = [cell("tokens_ratio_to_plain", v.get("finished")) for v in values]
             rights = [
                 text("–") if not v else text(f"{v['task_correct']['mean']:.2f}", f"plain {v['plain_task_correct']['mean']:.2f}")
                 for v in values
             ]
-            rows.append([arm, *(c for pair in zip(cells, rights, strict=True) for c in pair), text(found["from"] or UNTOLD)])
-        head = ["arm", *(what for _ in bands for what in ("tokens / plain", "right")), "pays from"]
-        over = [*((band, 2) for band in bands), ("", 1)]
+            each = [c for of_band in zip(cells, finished, rights, strict=True) for c in of_band]
+            rows.append([arm, *each, text(found["from"] or UNTOLD)])
+        head = ["arm", *(what for _ in bands for what in ("tokens / plain", "both finished", "right")), "pays from"]
+        over = [*((band, 3) for band in bands), ("", 1)]
         tables.append(table({"title": f"{source}s by length", "head": head, "over": over, "rows": rows}))
         lines = arms if source == "session" or not lines else lines
     if not tables:
         return None
     words = [
         "Cumulative tokens over the plain arm's on the same samples, by length of the session, and how many episodes are right beside plain's. "
-        "Pays from: the shortest band from which on every interval lies below 1; cost says nothing without the correctness beside it."
+        "Both finished: over those that both arms ended with an answer, not at a limit. Pays from: the shortest band from which on every "
+        "such interval lies below 1; cost says nothing without the correctness beside it."
     ]
     return section("Crossover by length", words, tables, tokens_by_length(lines, BANDS))

@@ -12,7 +12,7 @@ from envs.config import ConfigError, Strict, nearest
 
 class Aim(Strict):
     """One aim. Its value is a metric of an arm, its difference to another arm (``minus``), or the share of plain history's tokens in
-    sessions of a length (``length``).
+    sessions of a length (``length``) that both finished: one that ended at a limit spent few tokens for a bad reason.
     """
 
     about: str
@@ -40,7 +40,7 @@ def value_of(aim: Aim, results: Mapping[str, Any], details: Mapping[str, Any]) -
             raise ConfigError(f"aim {aim.about!r}: arm {arm!r}: {nearest(arm, results['arms'])}")
     if aim.length:
         bands = details["crossover"].get("session", {}).get(aim.arm, {}).get("bands", {})
-        found: Mapping[str, Any] | None = bands.get(aim.length, {}).get("tokens")
+        found: Mapping[str, Any] | None = bands.get(aim.length, {}).get("finished")
         return found
     if aim.minus:
         pairs = [p for p in results["paired"] if p["metric"] == aim.metric and {p["a"], p["b"]} == {aim.arm, aim.minus}]

@@ -41,6 +41,19 @@ def test_a_mean_below_one_is_not_enough():
     assert crossover(arms({"long": 0.9}, 0.8), "plain", OPTIONS)["probe"]["sft"]["from"] is None
 
 
+def test_an_episode_that_ended_at_a_limit_does_not_pay():
+    rows = arms({"medium": 0.5, "long": 0.5}, 0.02)
+    rows["sft"] = [
+        replace(r, score=r.score.model_copy(update={"reason": "context_overflow", "tokens": 10})) if r.length == "long" else r
+        for r in rows["sft"]
+    ]
+    found = crossover(rows, "plain", OPTIONS)["probe"]["sft"]
+    assert found["bands"]["medium"]["finished"]["mean"] == pytest.approx(0.5)
+    assert found["bands"]["long"]["tokens"]["mean"] == pytest.approx(0.01)
+    assert found["bands"]["long"]["finished"] is None
+    assert found["from"] is None
+
+
 def test_only_samples_that_both_arms_played_count():
     rows = arms({"short": 1.3, "long": 0.5})
     rows["plain"] = [r for r in rows["plain"] if r.length == "long"]
@@ -52,7 +65,7 @@ def test_the_report_has_a_table_and_a_figure():
     details = {"crossover": crossover(arms({"short": 1.3, "long": 0.5}), "plain", OPTIONS)}
     shown = crossover_section(details)
     cells = [c["text"] for c in shown["tables"][0]["rows"][0][1:]]
-    assert cells == ["1.30", "1.00", "0.50", "1.00", "long"]
+    assert cells == ["1.30", "1.30", "1.00", "0.50", "0.50", "1.00", "long"]
     assert shown["figure"].startswith("<svg")
     dear = crossover_section({"crossover": crossover(arms({"short": 1.3}), "plain", OPTIONS)})
     assert dear["tables"][0]["rows"][0][-1]["text"] == UNTOLD

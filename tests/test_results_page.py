@@ -111,7 +111,7 @@ def test_aims_are_met_by_their_interval_by_their_mean_or_missed():
         "paired": [{"a": "plain", "b": "rl", "metric": "task_correct", "mean": 0.02, "lo": -0.01, "hi": 0.05, "n": 90}],
     }
     band = {"mean": 0.6, "lo": 0.5, "hi": 0.64, "n": 8}
-    details = {"crossover": {"session": {"rl": {"bands": {"long": {"tokens": band}}}}}}
+    details = {"crossover": {"session": {"rl": {"bands": {"long": {"tokens": {**band, "mean": 0.1}, "finished": band}}}}}}
 
     def outcome(**aim):
         made = Aim(about="x", run="r", arm="rl", **aim)
