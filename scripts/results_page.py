@@ -1,8 +1,8 @@
 """Fills the marked blocks of RESULTS.md from what the stages left: ``python -m scripts.results_page write configs/results/page.yaml``.
 
 A block stands between ``<!-- NAME:start -->`` and ``<!-- NAME:end -->``. ``stages`` are the wall times, ``tries`` what was tried on
-validation, ``courses`` how RL runs moved on it, ``aims`` what was aimed at, ``suites.SUITE`` a seed suite's table, ``RUN.SECTION`` a
-section of that evaluation's report (``held_out.main``, say) with its figure.
+validation, ``courses`` how RL runs moved on it, ``aims`` what was aimed at, ``failing`` the failing episodes that were read,
+``suites.SUITE`` a seed suite's table, ``RUN.SECTION`` a section of that evaluation's report (``held_out.main``, say) with its figure.
 Text outside the blocks is written by hand and stays.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -26,6 +27,7 @@ from eval.report import TEMPLATES, sections
 from scripts.results import Plan, read_records, table
 from scripts.results_aims import Aim, aims_table
 from scripts.results_courses import courses_figure, courses_table, keep_course
+from scripts.results_failing import SCORES, draw, failing_block
 from scripts.results_suites import suite_block
 
 BLOCK = re.compile(r"<!-- (?P<name>[\w.-]+):start -->.*?<!-- (?P=name):end -->", re.DOTALL)
@@ -48,6 +50,8 @@ class Page(Strict):
     courses: str = "docs/results/courses.json"
     suites: str = "docs/results/suites.md"
     """Page that ``python -m eval suites --write`` keeps of the trained arms."""
+    failing: str = "docs/results/failing.yaml"
+    """Failing episodes by cause, as a reader sorted them."""
     runs: dict[str, str]
     """Evaluations by the name that blocks use -> their config."""
     aims: list[Aim] = []
@@ -134,6 +138,23 @@ def course(
     typer.echo(courses_table({name: keep_course(name, about, run, courses)}))
 
 
+@app.command(name="draw")
+@cli_errors()
+def drawn(
+    config: Annotated[Path, typer.Argument(help="Config of a scored evaluation.")],
+    arm: Annotated[str, typer.Option(help="Its arm.")],
+    count: Annotated[int, typer.Option(min=1, help="How many.")] = 40,
+    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+) -> None:
+    """Draw failing probes to read, with their place in the viewer's page.
+
+    \b
+        python -m scripts.results_page draw configs/results/eval_held_out.yaml --arm rl_s0 --count 40
+    """  # noqa: D301
+    for sample in draw(load_config(EvalConfig, config).folder / SCORES, arm, count, seed):
+        typer.echo(f"{sample}\tepisodes.html#{quote(f'{arm}/{sample}', safe='')}")
+
+
 @app.command()
 @cli_errors()
 def write(config: Annotated[Path, typer.Argument(help="YAML file.")] = Path("configs/results/page.yaml")) -> None:
@@ -180,6 +201,8 @@ def _block(page: Page, name: str) -> str:
         return tries_table(read_json(page.tries)) if Path(page.tries).is_file() else OWED
     if name == "courses":
         return _courses(page)
+    if name == "failing":
+        return failing_block(Path(page.failing)) or OWED
     if name == "aims":
         return aims_table(page.aims, {n: scored for n in page.runs if (scored := _scored(page, n))})
     run, dot, part = name.partition(".")
@@ -187,7 +210,7 @@ def _block(page: Page, name: str) -> str:
         return suite_block(Path(page.suites), part) or OWED
     if not dot or run not in page.runs:
         raise ConfigError(
-            f"{page.page}: block {name}: {nearest(run, ['stages', 'tries', 'courses', 'aims', 'suites', *page.runs])}"
+            f"{page.page}: block {name}: {nearest(run, ['stages', 'tries', 'courses', 'aims', 'failing', 'suites', *page.runs])}"
         )
     numbers = _scored(page, run)
     if numbers is None:

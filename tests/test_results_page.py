@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from envs.chat import get_chat
 from envs.config import ConfigError, load_config
-from envs.runs import read_json, write_json_atomic, write_jsonl_atomic
+from envs.runs import read_json, read_jsonl, write_json_atomic, write_jsonl_atomic
 from envs.tasks.probes import make_probes
 from eval.__main__ import app as eval_app
 from eval.config import EvalConfig
@@ -166,6 +166,38 @@ def test_a_seed_suite_stands_on_the_page_as_its_own_page_has_it(page, tmp_path):
     (tmp_path / "RESULTS.md").write_text(text.replace("three_turn", "thre_turn"))
     with pytest.raises(ConfigError, match="suites.seed_thre_turn: .*seed_three_turn"):
         fill(config)
+
+
+def test_failing_episodes_are_drawn_and_those_that_were_read_are_held_against_the_draw(page, scored, tmp_path):
+    config = str(scored / "eval.yaml")
+    told = CliRunner().invoke(app, ["draw", config, "--arm", "never_read", "--count", "2", "--seed", "1"])
+    assert told.exit_code == 0, told.output
+    samples = [line.split("\t")[0] for line in told.output.splitlines()]
+    failed = {r["sample"] for r in read_jsonl(scored / "run/scores.jsonl") if r["arm"] == "never_read" and r["cause"]}
+    assert len(set(samples)) == 2
+    assert set(samples) <= failed
+    assert f"#never_read%2F{samples[0].replace('/', '%2F')}" in told.output
+    assert "draw at most that many" in CliRunner().invoke(app, ["draw", config, "--arm", "never_read", "--count", "9999"]).output
+    assert "expert" in CliRunner().invoke(app, ["draw", config, "--arm", "exprt"]).output
+
+    (tmp_path / "RESULTS.md").write_text("<!-- failing:start --><!-- failing:end -->\n")
+    page.write_text(page.read_text() + f"failing: {tmp_path / 'failing.yaml'}\n")
+    assert fill(load_config(Page, page))["failing"] == OWED
+    readings: dict = {
+        "run": config, "arm": "never_read", "seed": 1, "count": 2, "causes": {"a": "never looks", "b": "looks away"},
+        "episodes": {sample: {"cause": "ba"[n], "what": f"number {n}"} for n, sample in enumerate(samples)},
+    }  # fmt: skip
+    (tmp_path / "failing.yaml").write_text(yaml.safe_dump(readings))
+    block = fill(load_config(Page, page))["failing"]
+    assert f"| never looks | 1 | `{samples[1]}` number 1 |\n| looks away | 1 | `{samples[0]}` number 0 |" in block
+    del readings["episodes"][samples[1]]
+    (tmp_path / "failing.yaml").write_text(yaml.safe_dump(readings))
+    with pytest.raises(ConfigError, match="was drawn and has no finding"):
+        fill(load_config(Page, page))
+    readings["episodes"][samples[1]] = {"cause": "c", "what": ""}
+    (tmp_path / "failing.yaml").write_text(yaml.safe_dump(readings))
+    with pytest.raises(ConfigError, match="cause 'c'"):
+        fill(load_config(Page, page))
 
 
 def test_a_block_that_nothing_fills_is_an_error_that_names_it(page, tmp_path):
