@@ -15,6 +15,7 @@ from matplotlib import pyplot as plt
 INK, GRID = "#1c2733", "#d9dee4"
 COLOURS = ("#0b6e8f", "#b4451f", "#4b7a1f", "#7a3e9d", "#a67c00", "#c2255c", "#33475b", "#00796b")
 MARKERS = "osD^vPX*"
+
 STYLE = {
     "font.family": ["sans-serif"],
     "font.sans-serif": ["DejaVu Sans"],
@@ -27,6 +28,11 @@ STYLE = {
     "svg.hashsalt": "ctxctl",  # equal data gives an equal file
     "svg.fonttype": "none",
 }
+
+
+def look(position: int) -> tuple[str, str]:
+    """Colour and marker of a plot's arm; no pair comes twice among the first 64."""
+    return COLOURS[position % len(COLOURS)], MARKERS[(position + position // len(COLOURS)) % len(MARKERS)]
 
 
 def pareto_front(arms: Mapping[str, Mapping[str, Any]], correct: str, tokens: str) -> list[str]:
@@ -47,7 +53,7 @@ def correctness_against_tokens(arms: Mapping[str, Mapping[str, Any]], correct: s
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(4.8, 3.9), layout="constrained")
         for position, (name, (x, y)) in enumerate(points.items()):
-            colour, marker = COLOURS[position % len(COLOURS)], MARKERS[position % len(MARKERS)]
+            colour, marker = look(position)
             axes.errorbar(
                 x["mean"],
                 y["mean"],
@@ -88,12 +94,13 @@ def tokens_by_length(arms: Mapping[str, Mapping[str, Any]], bands: Sequence[str]
             at = [i for i, band in enumerate(played) if band in found["bands"]]
             values = [found["bands"][played[i]]["tokens"] for i in at]
             reaches = [_reach(v) or [[0.0], [0.0]] for v in values]
+            colour, marker = look(position)
             axes.errorbar(
                 [i + 0.04 * (position - (len(arms) - 1) / 2) for i in at],
                 [v["mean"] for v in values],
                 yerr=[[r[0][0] for r in reaches], [r[1][0] for r in reaches]],
-                fmt=MARKERS[position % len(MARKERS)] + "-",
-                color=COLOURS[position % len(COLOURS)],
+                fmt=marker + "-",
+                color=colour,
                 ms=5,
                 lw=1.2,
                 capsize=3,

@@ -62,14 +62,14 @@ def courses_figure(courses: Mapping[str, Mapping[str, Any]]) -> str:
     """Paths over the steps, recall of damaged probes against false alarms on controls, as SVG text."""
     from matplotlib import pyplot as plt
 
-    from eval.plots import COLOURS, GRID, MARKERS, STYLE  # chooses the backend
+    from eval.plots import GRID, STYLE, look  # chooses the backend
 
     with plt.rc_context(STYLE):
         figure, axis = plt.subplots(figsize=(7.2, 4.4))
         for number, (name, course) in enumerate(courses.items()):
             points: Sequence[Mapping[str, Any]] = [p for p in course["points"] if {"recall", "false_alarm"} <= set(p)]
             x, y = [p["false_alarm"] for p in points], [p["recall"] for p in points]
-            marker, colour = MARKERS[number % len(MARKERS)], COLOURS[number % len(COLOURS)]
+            colour, marker = look(number)
             axis.plot(x, y, color=colour, marker=marker, label=f"{name}: {course['about']}")
             for point in points:
                 axis.annotate(

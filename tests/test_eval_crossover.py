@@ -8,7 +8,7 @@ import pytest
 from test_eval_metrics import row
 
 from eval.crossover import UNTOLD, crossover, crossover_section
-from eval.plots import pareto_front
+from eval.plots import look, pareto_front
 
 OPTIONS = {"resamples": 400, "seed": 0}
 
@@ -88,3 +88,7 @@ def test_the_front_holds_what_nothing_beats_in_both():
     assert pareto_front(arms, "task_correct", "tokens") == ["cheap", "middle", "dear"]
     assert pareto_front({"a": arms["low"], "b": arms["low"]}, "task_correct", "tokens") == ["a", "b"]  # equals beat nobody
     assert pareto_front({}, "task_correct", "tokens") == []
+
+
+def test_no_two_of_many_arms_look_alike():
+    assert len({look(position) for position in range(64)}) == 64
