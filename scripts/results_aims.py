@@ -23,11 +23,14 @@ class Aim(Strict):
     length: str | None = None
     least: float | None = None
     most: float | None = None
+    above: float | None = None
+    """Like ``least``, but a value at the bound misses it."""
+    below: float | None = None
 
     @model_validator(mode="after")
     def _one_bound(self) -> Self:
-        if (self.least is None) == (self.most is None):
-            raise ValueError("an aim has one bound: give least or most")
+        if sum(bound is not None for bound in (self.least, self.most, self.above, self.below)) != 1:
+            raise ValueError("an aim has one bound: give least, most, above or below")
         if self.minus and self.length:
             raise ValueError("minus and length are both given: leave one out")
         return self
@@ -61,13 +64,28 @@ def verdict(aim: Aim, value: Mapping[str, Any] | None) -> str:
     """Whether an aim is met: by its interval, by its mean alone, or not."""
     if value is None or value["mean"] is None:
         return "not measured"
-    sign = 1 if aim.least is not None else -1
-    bound = aim.least if aim.least is not None else aim.most
-    assert bound is not None
+    _, sign, strict, bound = _bound(aim)
     mean, near = value["mean"], value["lo"] if sign > 0 else value["hi"]
-    if near is not None and sign * (near - bound) >= 0:
+
+    def holds(end: float) -> bool:
+        return sign * (end - bound) > 0 or (not strict and end == bound)
+
+    if near is not None and holds(near):
         return "met"
-    return "met by the mean, not by the interval" if sign * (mean - bound) >= 0 else "missed"
+    return "met by the mean, not by the interval" if holds(mean) else "missed"
+
+
+def _bound(aim: Aim) -> tuple[str, int, bool, float]:
+    """Sign as text, direction, whether the bound itself misses, and the bound."""
+    for bound, found in (
+        (aim.least, ("≥", 1, False)),
+        (aim.most, ("≤", -1, False)),
+        (aim.above, (">", 1, True)),
+        (aim.below, ("<", -1, True)),
+    ):
+        if bound is not None:
+            return (*found, bound)
+    raise AssertionError("an aim has one bound")
 
 
 def aims_table(aims: Sequence[Aim], runs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str:
@@ -75,7 +93,8 @@ def aims_table(aims: Sequence[Aim], runs: Mapping[str, tuple[Mapping[str, Any], 
     lines = ["| aim | measured (95 %) | n | bound | outcome |", "| --- | ---: | ---: | ---: | --- |"]
     for aim in aims:
         value = value_of(aim, *runs[aim.run]) if aim.run in runs else None
-        bound = f"≥ {aim.least:g}" if aim.least is not None else f"≤ {aim.most:g}"
+        sign, _, _, limit = _bound(aim)
+        bound = f"{sign} {limit:g}"
         whole = aim.metric.endswith("tokens") and not aim.length
         style = ("+" if aim.minus else "") + (",.0f" if whole else ".3f")
         if value is None or value["mean"] is None:

@@ -125,12 +125,20 @@ def test_aims_are_met_by_their_interval_by_their_mean_or_missed():
     assert outcome(length="long", most=0.65) == "met"
     assert outcome(length="very long", most=0.4) == "not measured"
     assert outcome(metric="recall", most=0.05) == "missed"
+    assert outcome(metric="recall", least=0.92) == "met by the mean, not by the interval"
+    assert outcome(metric="recall", above=0.92) == "missed", "a value at the bound isn't above it"
+    assert outcome(metric="recall", above=0.84) == "met"
+    assert outcome(metric="recall", below=0.92) == "missed"
+    assert outcome(metric="recall", below=0.98) == "met"
+    with pytest.raises(ValueError, match="one bound"):
+        Aim(about="x", run="r", arm="rl", least=0, above=0)
     with pytest.raises(ConfigError, match=r"aim 'x': arm 'rll': did you mean 'rl'\?"):
         value_of(Aim(about="x", run="r", arm="rll", least=0), results, details)
     told = aims_table(
         [Aim(about="x", run="r", arm="rl", metric="task_correct", minus="plain", least=-0.03)], {"r": (results, details)}
     )
     assert "| x | -0.020 [-0.050, +0.010] | 90 | ≥ -0.03 | met by the mean, not by the interval |" in told
+    assert "| > 0 |" in aims_table([Aim(about="x", run="r", arm="rl", metric="recall", above=0)], {"r": (results, details)})
     assert "not measured" in aims_table([Aim(about="x", run="other", arm="rl", least=0)], {})
 
 
