@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -49,6 +50,17 @@ def changing(family, seed):
     return builder.finish({})
 
 
+def ruled(family, seed):
+    """A session in which the user's rule gets an exception that ends: the record's old value stays in view."""
+    builder = Builder(get_spec(family), seed, replace(KNOBS, rule=1.0))
+    builder.work(close=True)
+    builder.rule_turn("except")
+    entity = next(iter(builder.book.exceptions))
+    builder.rule_turn("withdraw")
+    builder.ask_rule(entity)
+    return builder.finish({})
+
+
 @cache
 def samples():
     """Probes of every kind that core@1 can play, and sessions in which constraints and records change."""
@@ -65,11 +77,15 @@ def samples():
 @cache
 def measured(name):
     """Metric -> its value (sums over all units) for one policy."""
+    return values(name, samples())
+
+
+def values(name, given):
     chat = get_chat()
-    episodes = [Episode.from_probe(s, CORE, chat) if isinstance(s, Probe) else Episode(s, CORE, chat) for s in samples()]
+    episodes = [Episode.from_probe(s, CORE, chat) if isinstance(s, Probe) else Episode(s, CORE, chat) for s in given]
     play(episodes, POLICIES[name](chat, CORE.view_budget))
     rows = []
-    for sample, episode in zip(samples(), episodes, strict=True):
+    for sample, episode in zip(given, episodes, strict=True):
         probe = sample if isinstance(sample, Probe) else None
         rows.append(
             Row(
@@ -115,6 +131,8 @@ CAUGHT = (
     ("verification_read", "always_read", 0.2),
     ("verification_tokens", "always_read", 200),
     ("information", "never_read", -0.3),
+    ("asked_changed", "stale_answerer", -0.3),
+    ("asked_undeclared", "never_read", -0.3),
     ("answer_abstained", "abstainer", 0.8),
     ("answer_stale", "stale_answerer", 0.05),
     ("answer_off_target", "last_value", 0.5),
@@ -144,6 +162,9 @@ CAUGHT = (
     ("within_budget", "endless", -1.0),
     ("session_verdict_tokens", "fabricator", -500),
 )
+
+FORGOTTEN = ("forgetter", "never_read")
+"""Of ``asked_conditional``: the policy that it is made for, which folds the user's words away, and one that keeps them in view."""
 
 UNMOVED = {
     "always_read": ("right_missing", "recovered", "detection_recall", "write_fidelity", "tool_success", "termination", "session_task_correct"),
@@ -183,6 +204,15 @@ def test_each_metric_catches_the_policy_made_for_it(metric, policy, by):
     assert (caught - expert >= by - 1e-9) if by > 0 else (caught - expert <= by + 1e-9), (expert, caught)
 
 
+def test_answers_that_turn_on_an_exception_are_counted_by_themselves():
+    given = [ruled(family, 4_200 + n) for family in FAMILIES for n in range(3)]
+    expert, caught, control = (values(name, given) for name in ("expert", *FORGOTTEN))
+    assert expert["session_asked_conditional"] == 1
+    assert caught["session_asked_conditional"] <= 0.5
+    assert control["session_asked_conditional"] == 1
+    assert control["session_task_correct"] < 1, "it errs elsewhere"
+
+
 @pytest.mark.parametrize("policy", UNMOVED)
 def test_and_metrics_of_other_things_do_not_react(policy):
     expert, found = measured("expert"), measured(policy)
@@ -192,7 +222,7 @@ def test_and_metrics_of_other_things_do_not_react(policy):
 
 def test_every_scripted_policy_is_caught_by_some_metric_and_every_metric_catches_one():
     assert {policy for _, policy, _ in CAUGHT} >= set(POLICIES) - {"expert", "closed_book"}
-    bare = {m.removeprefix("session_") for m, _, _ in CAUGHT}
+    bare = {m.removeprefix("session_") for m, _, _ in CAUGHT} | {"asked_conditional"}
     about = {"quality", "task_correct", "turn_accuracy", "session_task_correct"}
     missed = {m for m in METRICS if m not in bare and not m.startswith(("right_", "read_", "detection_recall_"))} - about
     assert missed <= {"answer_right", "unsignalled_right"}, missed
