@@ -11,6 +11,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import LogLocator, NullFormatter
 
 INK, GRID = "#1c2733", "#d9dee4"
 COLOURS = ("#0b6e8f", "#b4451f", "#4b7a1f", "#7a3e9d", "#a67c00", "#c2255c", "#33475b", "#00796b")
@@ -73,6 +74,9 @@ def correctness_against_tokens(arms: Mapping[str, Mapping[str, Any]], correct: s
         means = [x["mean"] for x, _ in points.values()]
         if min(means) > 0 and max(means) / min(means) > 6:
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_ylim(-0.04, 1.04)
         axes.set_xlabel("cumulative tokens an episode (95 %)")
         axes.set_ylabel("task_correct (95 %)")
@@ -84,15 +88,18 @@ def correctness_against_tokens(arms: Mapping[str, Mapping[str, Any]], correct: s
 
 
 def tokens_by_length(arms: Mapping[str, Mapping[str, Any]], bands: Sequence[str]) -> str | None:
-    """Tokens over the plain arm's by band of length, one line an arm with 95 % intervals; None with fewer than two bands."""
+    """Tokens over the plain arm's by band of length, one line an arm with 95 % intervals; None with fewer than two bands.
+
+    Over the samples that both arms finished: one that ended at a limit spent few tokens for a bad reason. An arm without any has no point.
+    """
     played = [band for band in bands if any(band in found["bands"] for found in arms.values())]
     if len(played) < 2:
         return None
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(4.8, 3.9), layout="constrained")
         for position, (name, found) in enumerate(arms.items()):
-            at = [i for i, band in enumerate(played) if band in found["bands"]]
-            values = [found["bands"][played[i]]["tokens"] for i in at]
+            at = [i for i, band in enumerate(played) if found["bands"].get(band, {}).get("finished")]
+            values = [found["bands"][played[i]]["finished"] for i in at]
             reaches = [_reach(v) or [[0.0], [0.0]] for v in values]
             colour, marker = look(position)
             axes.errorbar(
@@ -104,13 +111,17 @@ def tokens_by_length(arms: Mapping[str, Mapping[str, Any]], bands: Sequence[str]
                 ms=5,
                 lw=1.2,
                 capsize=3,
-                label=name,
+                label=name if at else f"{name}: none finished",
             )
         axes.axhline(1.0, color=INK, lw=0.9, ls="--")
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_xticks(range(len(played)), played)
         axes.set_xlabel("length: log tokens over the view budget")
-        axes.set_ylabel("cumulative tokens / plain (95 %)")
+        axes.set_xlim(-0.3, len(played) - 0.7)
+        axes.set_ylabel("tokens / plain, both finished (95 %)")
         axes.grid(color=GRID, lw=0.7)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)

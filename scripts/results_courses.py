@@ -65,7 +65,7 @@ def courses_figure(courses: Mapping[str, Mapping[str, Any]]) -> str:
     from eval.plots import GRID, STYLE, look  # chooses the backend
 
     with plt.rc_context(STYLE):
-        figure, axis = plt.subplots(figsize=(7.2, 4.4))
+        figure, axis = plt.subplots(figsize=(7.2, 5.6), layout="constrained")
         for number, (name, course) in enumerate(courses.items()):
             points: Sequence[Mapping[str, Any]] = [p for p in course["points"] if {"recall", "false_alarm"} <= set(p)]
             x, y = [p["false_alarm"] for p in points], [p["recall"] for p in points]
@@ -78,7 +78,7 @@ def courses_figure(courses: Mapping[str, Mapping[str, Any]]) -> str:
                 )  # fmt: skip
         axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="false alarms on controls", ylabel="recall on damaged probes")
         axis.grid(color=GRID)
-        axis.legend(frameon=False, fontsize=8, loc="lower right")
+        figure.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=2)
         out = io.StringIO()
         figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
         plt.close(figure)

@@ -8,7 +8,7 @@ import pytest
 from test_eval_metrics import row
 
 from eval.crossover import UNTOLD, crossover, crossover_section
-from eval.plots import look, pareto_front
+from eval.plots import look, pareto_front, tokens_by_length
 
 OPTIONS = {"resamples": 400, "seed": 0}
 
@@ -92,3 +92,15 @@ def test_the_front_holds_what_nothing_beats_in_both():
 
 def test_no_two_of_many_arms_look_alike():
     assert len({look(position) for position in range(64)}) == 64
+
+
+def test_the_plot_by_length_counts_what_both_finished():
+    share = {"mean": 0.5, "lo": None, "hi": None, "n": 3}
+    band = {"tokens": {**share, "mean": 0.01}, "finished": share}
+    bands = {"short": band, "long": band}
+    cut = {name: {**found, "finished": None} for name, found in bands.items()}
+    drawn = tokens_by_length({"sft": {"bands": bands}}, ["short", "long"])
+    with_cut = tokens_by_length({"sft": {"bands": bands}, "cut": {"bands": cut}}, ["short", "long"])
+    assert "none finished" not in drawn
+    assert "cut: none finished" in with_cut
+    assert tokens_by_length({"cut": {"bands": {"short": cut["short"]}}}, ["short", "long"]) is None
