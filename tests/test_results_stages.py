@@ -78,6 +78,7 @@ def test_a_changed_command_makes_its_stage_owed_again(tmp_path):
 
 def test_a_changed_config_makes_its_stage_owed_again_a_comment_does_not(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # stages run from the checkout, this one elsewhere
     config = Path("configs/small.yaml")
     config.parent.mkdir()
     config.write_text("{out: a, counts: {direct: 1}, val_bases: 0, rl_bases: 0, processes: 1}")
