@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any, Self
 
 from pydantic import Field, model_validator
@@ -51,15 +52,34 @@ def draw(scores: Path, arm: str, count: int, seed: int) -> list[str]:
 
     Raises UserError where there are no scores, no such arm, or fewer failures.
     """
-    if not scores.is_file():
-        raise UserError(f"{scores}: no such file: score the evaluation first (python -m eval score CONFIG)")
-    rows = [row for row in read_jsonl(scores) if row["source"] == "probe"]
+    rows = _rows(scores)
     if arm not in (arms := {row["arm"] for row in rows}):
         raise UserError(f"{scores}: arm {arm!r}: {nearest(arm, arms)}")
     failed = sorted({row["sample"] for row in rows if row["arm"] == arm and row["cause"]})
     if len(failed) < count:
         raise UserError(f"{scores}: {arm} failed on {len(failed)} probes, not on {count}: draw at most that many")
     return sorted(random.Random(seed).sample(failed, count))
+
+
+def cut_table(scores: Path) -> str:
+    """Probes that ended at a limit, their share of an arm's tokens, and its median of tokens a probe. Raises UserError without scores."""
+    lines = ["| arm | probes | at a limit | share of the tokens | median tokens |", "| --- | ---: | ---: | ---: | ---: |"]
+    by_arm: dict[str, list[tuple[bool, int]]] = {}
+    for row in _rows(scores):
+        by_arm.setdefault(row["arm"], []).append((row["score"]["reason"] != "answered", row["score"]["tokens"]))
+    for arm, found in by_arm.items():
+        cut = [tokens for at_limit, tokens in found if at_limit]
+        whole = sum(tokens for _, tokens in found)
+        share = f"{sum(cut) / whole:.2f}" if whole else "–"
+        lines.append(f"| {arm} | {len(found)} | {len(cut)} | {share} | {median(t for _, t in found):,.0f} |")
+    return "\n".join(lines)
+
+
+def _rows(scores: Path) -> list[dict[str, Any]]:
+    """Scored probes. Raises UserError where there are no scores."""
+    if not scores.is_file():
+        raise UserError(f"{scores}: no such file: score the evaluation first (python -m eval score CONFIG)")
+    return [row for row in read_jsonl(scores) if row["source"] == "probe"]
 
 
 def failing_block(path: Path) -> str | None:

@@ -27,7 +27,7 @@ from eval.report import TEMPLATES, sections
 from scripts.results import Plan, read_records, table
 from scripts.results_aims import Aim, aims_table
 from scripts.results_courses import courses_figure, courses_table, keep_course
-from scripts.results_failing import SCORES, draw, failing_block
+from scripts.results_failing import SCORES, cut_table, draw, failing_block
 from scripts.results_suites import suite_block
 
 BLOCK = re.compile(r"<!-- (?P<name>[\w.-]+):start -->.*?<!-- (?P=name):end -->", re.DOTALL)
@@ -153,6 +153,13 @@ def drawn(
     """  # noqa: D301
     for sample in draw(load_config(EvalConfig, config).folder / SCORES, arm, count, seed):
         typer.echo(f"{sample}\tepisodes.html#{quote(f'{arm}/{sample}', safe='')}")
+
+
+@app.command()
+@cli_errors()
+def cut(config: Annotated[Path, typer.Argument(help="Config of a scored evaluation.")]) -> None:
+    """What probes that ended at a limit cost, by arm."""
+    typer.echo(cut_table(load_config(EvalConfig, config).folder / SCORES))
 
 
 @app.command()

@@ -208,6 +208,16 @@ def test_failing_episodes_are_drawn_and_those_that_were_read_are_held_against_th
         fill(load_config(Page, page))
 
 
+def test_what_probes_at_a_limit_cost_is_told_by_arm(page, scored, tmp_path):
+    given = yaml.safe_load((scored / "eval.yaml").read_text()) | {"out": str(tmp_path / "run")}
+    (tmp_path / "eval.yaml").write_text(yaml.safe_dump(given))
+    assert "score the evaluation first" in CliRunner().invoke(app, ["cut", str(tmp_path / "eval.yaml")]).output
+    tokens = (("answered", 100), ("limit_run", 700), ("answered", 200))
+    rows = [{"arm": "rl", "source": "probe", "score": {"reason": r, "tokens": n}} for r, n in tokens]
+    write_jsonl_atomic(tmp_path / "run/scores.jsonl", [*rows, {"arm": "rl", "source": "session"}])
+    assert "| rl | 3 | 1 | 0.70 | 200 |" in CliRunner().invoke(app, ["cut", str(tmp_path / "eval.yaml")]).output
+
+
 def test_a_block_that_nothing_fills_is_an_error_that_names_it(page, tmp_path):
     (tmp_path / "RESULTS.md").write_text("<!-- val.mane:start --><!-- val.mane:end -->")
     with pytest.raises(ConfigError, match=r"RESULTS.md: block val.mane: did you mean 'main'\?"):
