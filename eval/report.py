@@ -295,7 +295,7 @@ def _failures(details: Mapping[str, Any]) -> dict[str, Any]:
     )
     for title, field in (("failures by cause", "causes"), ("how episodes ended", "reasons")):
         arms = {arm: _added(found[s][field] for s in ("probe", "session")) for arm, found in details["counts"].items()}
-        kinds = sorted({k for found in arms.values() for k in found}, key=lambda k: -sum(a.get(k, 0) for a in arms.values()))
+        kinds = sorted({k for found in arms.values() for k in found}, key=lambda k: (-sum(a.get(k, 0) for a in arms.values()), k))
         rows = [[kind, *(_text(found.get(kind, 0)) for found in arms.values())] for kind in kinds]
         if rows:
             tables.append(_table({"title": title, "head": [field[:-1], *arms], "rows": rows}))

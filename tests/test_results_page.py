@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from statistics import NormalDist
 
@@ -216,6 +217,19 @@ def test_what_probes_at_a_limit_cost_is_told_by_arm(page, scored, tmp_path):
     rows = [{"arm": "rl", "source": "probe", "score": {"reason": r, "tokens": n}} for r, n in tokens]
     write_jsonl_atomic(tmp_path / "run/scores.jsonl", [*rows, {"arm": "rl", "source": "session"}])
     assert "| rl | 3 | 1 | 0.70 | 200 |" in CliRunner().invoke(app, ["cut", str(tmp_path / "eval.yaml")]).output
+
+
+def test_the_page_of_this_repository_is_what_its_command_writes_from_what_is_kept(tmp_path, monkeypatch):
+    root = Path(__file__).parent.parent
+    for kept in ("docs/results", "configs/results"):
+        shutil.copytree(root / kept, tmp_path / kept)
+    shutil.copy(root / "RESULTS.md", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = Path("RESULTS.md").read_text()
+    told = fill(load_config(Page, Path("configs/results/page.yaml")))
+    assert {"aims", "failing", "held_out.main", "ablations.main", "sessions.crossover", "suites.seed_three_turn"} <= set(told)
+    assert OWED not in told.values()
+    assert Path("RESULTS.md").read_text() == before
 
 
 def test_a_block_that_nothing_fills_is_an_error_that_names_it(page, tmp_path):
